@@ -99,6 +99,8 @@ fi
 if [[ $want == test ]] && ! buf_is_there; then
   echo "install-deps: installing buf $buf_version into build/tools"
   mkdir -p "$tools"
+  # npm brings certificates of its own; a network with its own authority is known to the system.
+  export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
   npm install --loglevel=error --no-save --no-audit --no-fund --no-update-notifier \
     --prefix "$tools" --cache "$tools/npm-cache" "@bufbuild/buf@$buf_version" </dev/null
 fi
