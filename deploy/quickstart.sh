@@ -99,7 +99,7 @@ start_broker() {
     >>"$run/broker.log" 2>&1 </dev/null &
   broker_pid=$!
   local end=$((SECONDS + 20))
-  until timeout 2 "$stint" server info >/dev/null 2>&1; do
+  until timeout 2 "$stint" health >/dev/null 2>&1; do
     if ! kill -0 "$broker_pid" 2>/dev/null || ((SECONDS >= end)); then
       show_logs
       fail "the broker did not start"
