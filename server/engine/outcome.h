@@ -74,6 +74,8 @@ struct StateReply {
 // Of update and wait.
 struct JobReply {
   JobSnapshot job;
+  // Of the job's queue, to show the budgets in force.
+  record::QueueSettings settings;
 };
 
 struct QueueReply {
