@@ -156,7 +156,7 @@ v1::QueueStats ToStats(const record::QueueCounters& counters) {
   stats.set_completed(counters.completed());
   stats.set_cancelled(counters.cancelled());
   stats.set_dead(counters.dead());
-  stats.set_live_bytes(counters.live_bytes());
+  stats.set_live_bytes(counters.waiting_bytes() + counters.leased_bytes());
   stats.set_ended_bytes(counters.finished_bytes() + counters.dead_bytes());
   return stats;
 }

@@ -44,10 +44,11 @@ class GrpcExchange final : public Exchange {
 
   void Reply(const google::protobuf::Message& response) override {
     if (answered_.exchange(true)) return;
-    bool own_buffer = false;
-    const grpc::Status status = grpc::SerializationTraits<google::protobuf::Message>::Serialize(
-        response, response_, &own_buffer);
-    reactor_->Finish(status);
+    const size_t size = response.ByteSizeLong();
+    grpc::Slice slice(size);
+    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+    *response_ = grpc::ByteBuffer(&slice, 1);
+    reactor_->Finish(grpc::Status::OK);
   }
 
   void Refuse(const absl::Status& status) override {

@@ -3,16 +3,14 @@
 #ifndef STINT_SERVER_API_GRPC_SERVICES_H_
 #define STINT_SERVER_API_GRPC_SERVICES_H_
 
+#include <grpcpp/impl/service_type.h>
+
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "server/api/auth.h"
 #include "server/api/edge.h"
-
-namespace grpc {
-class Service;
-}  // namespace grpc
 
 namespace stint::api {
 

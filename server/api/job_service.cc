@@ -122,9 +122,9 @@ void JobService::RedriveJob(v1::RedriveJobRequest request, ExchangePtr exchange)
 void JobService::DeleteJob(v1::DeleteJobRequest request, ExchangePtr exchange) {
   if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
   engine::Command command = ToCommand(request, exchange->identity());
-  edge_->Submit<engine::StateReply>(
+  edge_->Submit<engine::EmptyReply>(
       std::move(exchange), std::move(command),
-      [](engine::StateReply&&, Exchange& to) { to.Reply(v1::DeleteJobResponse()); });
+      [](engine::EmptyReply&&, Exchange& to) { to.Reply(v1::DeleteJobResponse()); });
 }
 
 void JobService::UpdateJob(v1::UpdateJobRequest request, ExchangePtr exchange) {

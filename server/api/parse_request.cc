@@ -35,8 +35,8 @@ std::string FieldIn(const std::string& log) {
 
 absl::Status ParseRequest(google::protobuf::io::ZeroCopyInputStream* bytes,
                           google::protobuf::Message* request) {
-  static const auto* const previous_handler = google::protobuf::SetLogHandler(KeepLog);
-  static_cast<void>(previous_handler);
+  static const bool installed = (google::protobuf::SetLogHandler(KeepLog), true);
+  static_cast<void>(installed);
   std::string log;
   parse_log = &log;
   const bool parsed = request->ParseFromZeroCopyStream(bytes);

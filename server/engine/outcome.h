@@ -66,7 +66,7 @@ struct SettleReply {
   std::vector<SettleResult> results;
 };
 
-// Of cancel, redrive and delete.
+// Of cancel and redrive.
 struct StateReply {
   JobState state = JobState::kReady;
 };
