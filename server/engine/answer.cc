@@ -35,6 +35,7 @@ void Store(const JobReply& reply, record::StoredAnswer* stored) {
   stored->mutable_job_record()->clear_payload();
   stored->mutable_job_record()->clear_headers();
   *stored->mutable_job_state() = reply.job.state;
+  *stored->mutable_settings() = reply.settings;
 }
 
 EnqueueReply LoadEnqueue(const record::StoredAnswer& stored) {
@@ -95,6 +96,7 @@ ReplyBody LoadAnswer(const record::StoredAnswer& stored) {
       reply.job.job_id = stored.job_id();
       reply.job.record = stored.job_record();
       reply.job.state = stored.job_state();
+      reply.settings = stored.settings();
       return reply;
     }
     default:
