@@ -188,8 +188,8 @@ class Worker {
 
   // Takes no new job, and waits up to `grace` for handlers to end and settles to be answered;
   // heartbeats go on. Then handlers are cancelled and what they hold is given back, so that
-  // others have it at once. Takes at most `grace` and about 3 s. Later calls wait for the first
-  // and get its report.
+  // others have it at once. Takes at most `grace` and about 3 s. A later call gets the report of
+  // the first, and shortens its grace if its own ends sooner.
   StopReport Stop(absl::Duration grace);
 
   WorkerStats stats() const;

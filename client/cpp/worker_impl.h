@@ -77,7 +77,8 @@ class Worker::Impl {
 
   // worker_stop.cc. All need the mutex.
   template <typename Condition>
-  void WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration until, Condition condition);
+  void WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration after_grace,
+                 Condition condition);
   void CancelAll(std::unique_lock<std::mutex>& lock);
   void HandBackAll();
   bool HandlersRun() const;
@@ -146,6 +147,7 @@ class Worker::Impl {
   bool poll_done_ = false;         // the poll thread has ended
   absl::Status poll_status_;
   bool stop_done_ = false;
+  absl::Duration grace_end_;  // of Stop
   bool unreachable_ = false;
   int places_used_ = 0;  // leases in kWaiting and handlers that have not returned
   std::map<Key, HeldPtr> leases_;

@@ -4,6 +4,7 @@
 //   + 0.5 s           handlers are cancelled and may return
 //   + 2 s             what they still hold is handed back; last settles are answered
 //
+#include <algorithm>
 #include <utility>
 
 #include "client/cpp/worker_impl.h"
@@ -17,9 +18,12 @@ constexpr absl::Duration kLastSettles = absl::Seconds(2);
 }  // namespace
 
 template <typename Condition>
-void Worker::Impl::WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration until,
+void Worker::Impl::WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration after_grace,
                              Condition condition) {
-  while (condition() && clock_->Now() < until) clock_->Wait(ended_changed_, lock, until);
+  // A later call of Stop may bring the end of the grace nearer.
+  while (condition() && clock_->Now() < grace_end_ + after_grace) {
+    clock_->Wait(ended_changed_, lock, grace_end_ + after_grace);
+  }
 }
 
 bool Worker::Impl::HandlersRun() const {
@@ -63,7 +67,10 @@ StopReport Worker::Impl::Stop(absl::Duration grace) {
     NoteChange();
     return report_;
   }
+  const absl::Duration end = clock_->Now() + grace;
   if (mode_ != Mode::kRunning) {
+    grace_end_ = std::min(grace_end_, end);
+    NoteChange();
     while (!stop_done_) ended_changed_.wait(lock);
     return report_;
   }
@@ -72,15 +79,15 @@ StopReport Worker::Impl::Stop(absl::Duration grace) {
   poll_call_.Cancel();
   poll_changed_.notify_all();
 
-  const absl::Duration end = clock_->Now() + grace;
+  grace_end_ = end;
   const auto busy = [this] { return !poll_done_ || !Drained(); };
-  WaitWhile(lock, end, busy);
+  WaitWhile(lock, absl::ZeroDuration(), busy);
   if (HandlersRun()) {
     CancelAll(lock);
-    WaitWhile(lock, end + kHandlerPatience, [this] { return HandlersRun(); });
+    WaitWhile(lock, kHandlerPatience, [this] { return HandlersRun(); });
     HandBackAll();
   }
-  WaitWhile(lock, end + kHandlerPatience + kLastSettles, busy);
+  WaitWhile(lock, kHandlerPatience + kLastSettles, busy);
   report_.unsettled = static_cast<int>(settles_.size() + settling_);
 
   mode_ = Mode::kStopped;
