@@ -83,7 +83,7 @@ struct GroupStamp {
 struct EndedJob {
   storage::JobKey key;
   // nullopt: removed before it ended.
-  std::optional<JobSnapshot> snapshot;
+  std::optional<JobReply> reply;
 };
 
 class Engine {

@@ -119,8 +119,9 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
     Move(queue, row, std::move(after), now);
   }
   if (watched_.contains(row->key)) {
-    ended_.push_back({row->key, Snapshot(*queue, *row)});
-    ended_.back().snapshot->result.assign(result.data(), result.size());
+    JobReply reply{Snapshot(*queue, *row), queue->record.settings()};
+    reply.job.result.assign(result.data(), result.size());
+    ended_.push_back({row->key, std::move(reply)});
   }
   if (limits.none()) return;
   const auto& counters = queue->counters;

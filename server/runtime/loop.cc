@@ -387,8 +387,8 @@ void Loop::AnswerEnded() {
   for (engine::EndedJob& ended : engine_.TakeEnded()) {
     for (ParkedCall& parked : matcher_.TakeWaitersOf(ended.key)) {
       engine_.Unwatch(ended.key);
-      if (ended.snapshot.has_value()) {
-        Answer(&parked.call, {absl::OkStatus(), engine::JobReply{*ended.snapshot}});
+      if (ended.reply.has_value()) {
+        Answer(&parked.call, {absl::OkStatus(), *ended.reply});
       } else {
         Answer(&parked.call, {JobGone(), {}});
       }
