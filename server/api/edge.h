@@ -57,8 +57,6 @@ class Edge {
   const EdgeLimits& limits() const { return options_.limits; }
   const ServerFacts& facts() const { return options_.facts; }
   void BeginDrain() const { options_.begin_drain(); }
-  // For the time in which the store is opened again.
-  ReadPool& reads() { return reads_; }
 
   // Hands a command to the engine. `finish(Reply&&, Exchange&)` is called with the answer;
   // a refusal goes straight to the caller.
