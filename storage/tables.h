@@ -69,6 +69,7 @@ class Tables {
   void PutGroup(const record::GroupRecord& group);
 
   RowView& rows() { return *rows_; }
+  bool HasWrites() const { return rows_->HasWrites(); }
 
  private:
   RowView* rows_;

@@ -116,6 +116,10 @@ class Engine {
   // max(its duration, restart grace) after a long one.
   void ForgiveStall(int64_t gap_ms, const Now& now);
 
+  // Whether the group at hand has anything to commit.
+  bool HasChanges() const {
+    return tables_.HasWrites() || !changed_queues_.empty() || removed_.HasUnwritten();
+  }
   // Writes what the group changed in counters and the like. Nothing to do for a group
   // without writes.
   void FinishGroup(const GroupStamp& stamp);
