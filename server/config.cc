@@ -416,8 +416,19 @@ absl::StatusOr<GivenSettings> ReadFile(const std::string& path) {
   return given;
 }
 
+bool IsHostAndPort(absl::string_view listen) {
+  const size_t colon = listen.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0) return false;
+  const std::optional<int64_t> port = ParseNumber(listen.substr(colon + 1));
+  return port.has_value() && *port <= 65'535;
+}
+
 // What single settings cannot tell.
 absl::Status CheckTogether(const Config& config) {
+  if (!IsHostAndPort(config.listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen must be host:port, such as 127.0.0.1:7150; is \"", config.listen, "\""));
+  }
   if (config.server_cert.empty() != config.server_key.empty()) {
     return absl::InvalidArgumentError("server_cert and server_key go together: set both or none");
   }
@@ -492,7 +503,6 @@ std::string FormatSettings(const std::vector<SettingInForce>& settings) {
 }
 
 bool IsLoopback(absl::string_view listen) {
-  if (absl::StartsWith(listen, "unix:")) return true;
   const size_t colon = listen.rfind(':');
   absl::string_view host = listen.substr(0, colon);
   if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {

@@ -46,7 +46,7 @@ class Edge {
   explicit Edge(EdgeOptions options)
       : options_(std::move(options)), reads_(options_.read_threads, options_.max_waiting_reads) {}
 
-  // The broker is ready. `gateway` and `reader` must outlive the edge.
+  // The broker is ready. `gateway` and `reader` must stay until no call arrives any more.
   void Open(runtime::Gateway* gateway, const storage::Reader* reader, std::string page_key) {
     gateway_ = gateway;
     reader_ = reader;
