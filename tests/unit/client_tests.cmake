@@ -3,9 +3,9 @@ add_library(stint_fake_broker STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/fake_b
 target_link_libraries(stint_fake_broker PUBLIC stint_flags stint_proto absl::status absl::strings
                                                absl::time gRPC::grpc++)
 
-stint_test(NAME client_worker_test SOURCES unit/client_worker_test.cc LIBS stint_client
+stint_test(NAME client_worker_test SOURCES client_worker_test.cc LIBS stint_client
            stint_fake_broker)
-stint_test(NAME client_lease_test SOURCES unit/client_lease_test.cc LIBS stint_client
+stint_test(NAME client_lease_test SOURCES client_lease_test.cc LIBS stint_client
            stint_fake_broker)
-stint_test(NAME client_stop_test SOURCES unit/client_stop_test.cc LIBS stint_client
+stint_test(NAME client_stop_test SOURCES client_stop_test.cc LIBS stint_client
            stint_fake_broker)
