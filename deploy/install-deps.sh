@@ -17,14 +17,14 @@ buf_version=1.75.0
 tools=$root/build/tools
 
 build_packages=(
-  g++ make cmake ninja-build ccache pkg-config ca-certificates git
+  g++ make cmake ninja-build ccache pkg-config ca-certificates git python3
   libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
   librocksdb-dev libboost-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libjemalloc-dev
   libgtest-dev libgmock-dev # CMake looks for them even when only the programs are built
 )
 test_packages=(
-  libbenchmark-dev python3 shellcheck
+  libbenchmark-dev shellcheck
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
   fiu-utils libfaketime xfsprogs                            # failing syncs, clock steps, power loss
 )
@@ -99,6 +99,8 @@ fi
 if [[ $want == test ]] && ! buf_is_there; then
   echo "install-deps: installing buf $buf_version into build/tools"
   mkdir -p "$tools"
+  # npm brings certificates of its own; a network with its own authority is known to the system.
+  export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
   npm install --loglevel=error --no-save --no-audit --no-fund --no-update-notifier \
     --prefix "$tools" --cache "$tools/npm-cache" "@bufbuild/buf@$buf_version" </dev/null
 fi

@@ -156,6 +156,10 @@ void Tables::RemoveQueue(uint32_t queue, absl::string_view name) {
   }
 }
 
+void Tables::DropLease(const JobKey& job) { rows_->Delete(JobRowKey(Family::kLease, job)); }
+
+void Tables::DropIndexRow(absl::string_view key) { rows_->Delete(key); }
+
 void Tables::ClearReady(uint32_t queue) {
   rows_->DeleteRange(QueueRangeBegin(Family::kReady, queue),
                      QueueRangeEnd(Family::kReady, queue));

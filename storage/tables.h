@@ -55,6 +55,10 @@ class Tables {
   // Removes a queue and everything whose key begins with it. Rows of its jobs in the due and
   // expiry indexes stay until their time and name a queue that is no more.
   void RemoveQueue(uint32_t queue, absl::string_view name);
+  // Removes the lease row of a job whose lease a purge takes away; see FORMAT.md, purge.
+  void DropLease(const JobKey& job);
+  // Removes an index row whose job is no more.
+  void DropIndexRow(absl::string_view key);
   // Removes all ready rows of a queue.
   void ClearReady(uint32_t queue);
 
@@ -65,6 +69,7 @@ class Tables {
   void PutGroup(const record::GroupRecord& group);
 
   RowView& rows() { return *rows_; }
+  bool HasWrites() const { return rows_->HasWrites(); }
 
  private:
   RowView* rows_;

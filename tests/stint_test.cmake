@@ -10,6 +10,7 @@
 # stint_script_test(NAME n COMMAND c... [LABELS l...] [TIMEOUT seconds])
 #   A command judged by its exit code. It finds the binaries in $STINT_BIN (a folder) and the
 #   sources in $STINT_SOURCE. A script named *_test.sh or *_test.py must be one of the words of c.
+#   The label `source` says that it judges sources, so that sanitizers have nothing to add.
 #
 # stint_fuzzer(NAME n SOURCES f... CORPUS folder [LIBS t...])
 #   A program with LLVMFuzzerTestOneInput. The preset fuzz links libFuzzer and fuzzes for 20 s;
@@ -64,7 +65,7 @@ endfunction()
 function(stint_script_test)
   cmake_parse_arguments(T "" "NAME;TIMEOUT" "COMMAND;LABELS" ${ARGN})
   stint_declare(${T_COMMAND})
-  if(STINT_SANITIZE STREQUAL "thread")
+  if(STINT_SANITIZE STREQUAL "thread" OR (STINT_SANITIZE AND "source" IN_LIST T_LABELS))
     return()
   endif()
   add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})

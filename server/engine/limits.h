@@ -55,8 +55,9 @@ inline constexpr int64_t kMinLeaseMs = kSecondMs;
 inline constexpr int64_t kMaxLeaseMs = kDayMs;
 // Without leases to renew, a worker asks this often.
 inline constexpr int64_t kIdleHeartbeatMs = 5 * kSecondMs;
-// After a restart or a long stall each lease has at least this long to be renewed.
-inline constexpr int64_t kRestartGraceMs = 30 * kSecondMs;
+// After a restart or a long stall each lease has at least this long to be renewed; can be set.
+inline constexpr int64_t kDefaultRestartGraceMs = 30 * kSecondMs;
+inline constexpr int64_t kMaxRestartGraceMs = kHourMs;
 // A loop pass that took longer than this is a stall: leases get the gap added.
 inline constexpr int64_t kStallMs = kSecondMs;
 // From this gap on leases get the restart grace.

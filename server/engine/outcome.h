@@ -66,7 +66,7 @@ struct SettleReply {
   std::vector<SettleResult> results;
 };
 
-// Of cancel, redrive and delete.
+// Of cancel and redrive.
 struct StateReply {
   JobState state = JobState::kReady;
 };
@@ -74,6 +74,8 @@ struct StateReply {
 // Of update and wait.
 struct JobReply {
   JobSnapshot job;
+  // Of the job's queue, to show the budgets in force.
+  record::QueueSettings settings;
 };
 
 struct QueueReply {

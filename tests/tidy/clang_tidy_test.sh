@@ -26,6 +26,7 @@ judge() {
 }
 export -f judge
 
+# shellcheck disable=SC2016 # the inner shell expands it
 if printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -n 1 bash -c 'judge "$1"' judge; then
   echo "clang_tidy: ${#sources[@]} sources pass"
 else

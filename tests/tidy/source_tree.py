@@ -88,9 +88,10 @@ def find_functions(code):
                 kind = "scope"
             else:
                 kind = "function"
-            name = re.search(r"([\w:~]+)\s*\(", head)
+            name = re.search(r"TEST\w*\(\s*\w+,\s*\w+|[\w:~]+(?=\s*\()", head)
             first = line - head.lstrip().count("\n")
-            stack.append((kind, name.group(1) if name else "?", first))
+            name = re.sub(r"TEST\w*\(\s*(\w+),\s*", r"\1.", name.group(0)) if name else "?"
+            stack.append((kind, name, first))
             head = ""
         elif char == "}" and stack:
             kind, name, first = stack.pop()

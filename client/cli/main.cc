@@ -1,0 +1,25 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "client/cli/cli.h"
+
+int main(int argc, char** argv) {
+  // A reader that has gone (`stint jobs list | head`) or a command that does not read its
+  // input is seen as a failed write.
+  std::signal(SIGPIPE, SIG_IGN);
+  const char* const no_color = std::getenv("NO_COLOR");
+  const stint::cli::Streams streams{std::cin,
+                                    std::cout,
+                                    std::cerr,
+                                    isatty(STDOUT_FILENO) == 1,
+                                    isatty(STDERR_FILENO) == 1,
+                                    no_color != nullptr && *no_color != '\0'};
+  const int code = stint::cli::Run(std::vector<std::string>(argv + 1, argv + argc), streams);
+  std::cout.flush();
+  return code;
+}

@@ -1,0 +1,262 @@
+#include "client/cpp/connection.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/backoff.h"
+#include "client/cpp/status.h"
+#include "google/protobuf/message_lite.h"
+#include "google/rpc/status.pb.h"
+
+namespace stint::client {
+namespace {
+
+using google::protobuf::MessageLite;
+using Stub = grpc::TemplatedGenericStub<MessageLite, MessageLite>;
+
+constexpr int kKeepaliveTimeMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+// How long one try to connect may take; a try that is not answered must not hold up the next.
+constexpr int kConnectTimeoutMs = 5'000;
+constexpr int kMaxReconnectMs = 2'000;
+// The largest `max_reply_bytes` of LeaseJobs and room for framing.
+constexpr int kMaxReceiveBytes = 68 * 1024 * 1024;
+constexpr size_t kMaxCredentialFileBytes = 1024 * 1024;
+
+std::string Environment(const char* name, std::string otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? std::move(otherwise) : std::string(value);
+}
+
+absl::StatusOr<std::string> ReadCredentialFile(const char* what, const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string content(kMaxCredentialFileBytes + 1, '\0');
+  if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (file.bad() || (!file && file.gcount() == 0 && !file.eof())) {
+    return absl::ErrnoToStatus(errno == 0 ? EIO : errno,
+                               absl::StrCat("cannot read the ", what, " file ", path));
+  }
+  content.resize(static_cast<size_t>(file.gcount()));
+  if (content.size() > kMaxCredentialFileBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ", what, " file ", path, " is larger than 1 MiB; is it the right one?"));
+  }
+  return content;
+}
+
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  absl::StatusOr<std::string> content = ReadCredentialFile("token", path);
+  if (!content.ok()) return content;
+  std::string token(absl::StripAsciiWhitespace(*content));
+  if (token.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " is empty"));
+  }
+  for (const char c : token) {
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the token file ", path,
+                       " does not hold one secret: there are blanks or control characters in it"));
+    }
+  }
+  return token;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
+    const ConnectionOptions& options) {
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
+    return absl::InvalidArgumentError(
+        "a TLS client certificate and its key belong together: give both (STINT_TLS_CERT and "
+        "STINT_TLS_KEY) or none");
+  }
+  if (options.tls_ca_file.empty() && options.tls_cert_file.empty()) {
+    return grpc::InsecureChannelCredentials();
+  }
+  grpc::SslCredentialsOptions ssl;
+  const std::pair<const char*, const std::string*> files[] = {
+      {"TLS CA", &options.tls_ca_file},
+      {"TLS certificate", &options.tls_cert_file},
+      {"TLS key", &options.tls_key_file}};
+  std::string* const targets[] = {&ssl.pem_root_certs, &ssl.pem_cert_chain, &ssl.pem_private_key};
+  for (size_t i = 0; i < 3; ++i) {
+    if (files[i].second->empty()) continue;
+    absl::StatusOr<std::string> pem = ReadCredentialFile(files[i].first, *files[i].second);
+    if (!pem.ok()) return pem.status();
+    *targets[i] = *std::move(pem);
+  }
+  return grpc::SslCredentials(ssl);
+}
+
+bool IsLoopback(absl::string_view address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]");
+}
+
+grpc::ChannelArguments MakeArguments(const ConnectionOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A random start, so that the clients of one broker do not reconnect in step.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(
+                       RandomBetween(absl::Milliseconds(400), absl::Milliseconds(1200)))));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  // Client and Worker decide what is repeated.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (IsLoopback(options.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  arguments.SetUserAgentPrefix("stint-cpp");
+  return arguments;
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  google::rpc::Status rpc;
+  if (!status.error_details().empty() && rpc.ParseFromString(status.error_details())) {
+    rpc.set_code(static_cast<int>(status.error_code()));
+    rpc.set_message(status.error_message());
+    return FromRpcStatus(rpc);
+  }
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace
+
+ConnectionOptions ConnectionOptions::FromEnvironment() {
+  ConnectionOptions options;
+  options.address = Environment("STINT_ADDRESS", options.address);
+  options.token_file = Environment("STINT_TOKEN_FILE", "");
+  options.tls_ca_file = Environment("STINT_TLS_CA", "");
+  options.tls_cert_file = Environment("STINT_TLS_CERT", "");
+  options.tls_key_file = Environment("STINT_TLS_KEY", "");
+  return options;
+}
+
+struct CallCanceller::Impl {
+  std::mutex mutex;
+  bool cancelled = false;
+  grpc::ClientContext* call = nullptr;
+};
+
+CallCanceller::CallCanceller() : impl_(std::make_unique<Impl>()) {}
+CallCanceller::~CallCanceller() = default;
+
+void CallCanceller::Cancel() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->cancelled = true;
+  if (impl_->call != nullptr) impl_->call->TryCancel();
+}
+
+void CallCanceller::Reset() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->cancelled = false;
+}
+
+struct Connection::Impl {
+  explicit Impl(ConnectionOptions given) : options(std::move(given)) {}
+
+  const ConnectionOptions options;
+  std::unique_ptr<Stub> stub;
+  std::mutex mutex;
+  std::string token;  // guarded by mutex
+
+  absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
+                        absl::Time deadline, CallCanceller::Impl* canceller,
+                        const std::string& secret) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    if (!secret.empty()) context.AddMetadata("authorization", "Bearer " + secret);
+    if (canceller != nullptr) {
+      const std::lock_guard<std::mutex> lock(canceller->mutex);
+      if (canceller->cancelled) return absl::CancelledError("cancelled before it was sent");
+      canceller->call = &context;
+    }
+    std::mutex done_mutex;
+    std::condition_variable done_changed;
+    bool done = false;
+    grpc::Status result;
+    stub->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
+                    [&](grpc::Status status) {
+                      const std::lock_guard<std::mutex> lock(done_mutex);
+                      result = std::move(status);
+                      done = true;
+                      done_changed.notify_one();
+                    });
+    {
+      std::unique_lock<std::mutex> lock(done_mutex);
+      done_changed.wait(lock, [&] { return done; });
+    }
+    if (canceller != nullptr) {
+      const std::lock_guard<std::mutex> lock(canceller->mutex);
+      canceller->call = nullptr;
+    }
+    return FromGrpc(result);
+  }
+
+  // Reads the token file again. True when it holds another token than `used`.
+  bool TokenChanged(const std::string& used, std::string* fresh) {
+    if (options.token_file.empty()) return false;
+    absl::StatusOr<std::string> read = ReadToken(options.token_file);
+    if (!read.ok() || *read == used) return false;
+    const std::lock_guard<std::mutex> lock(mutex);
+    token = *read;
+    *fresh = *std::move(read);
+    return true;
+  }
+};
+
+Connection::Connection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Connection::~Connection() = default;
+
+absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions options) {
+  if (options.address.empty()) {
+    return absl::InvalidArgumentError("no broker address: give HOST:PORT (STINT_ADDRESS)");
+  }
+  auto impl = std::make_unique<Impl>(std::move(options));
+  if (!impl->options.token_file.empty()) {
+    absl::StatusOr<std::string> token = ReadToken(impl->options.token_file);
+    if (!token.ok()) return token.status();
+    impl->token = *std::move(token);
+  }
+  absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials =
+      MakeCredentials(impl->options);
+  if (!credentials.ok()) return credentials.status();
+  impl->stub = std::make_unique<Stub>(
+      grpc::CreateCustomChannel(impl->options.address, *credentials, MakeArguments(impl->options)));
+  return std::shared_ptr<Connection>(new Connection(std::move(impl)));
+}
+
+const std::string& Connection::address() const { return impl_->options.address; }
+
+absl::Status Connection::Call(const char* method, const MessageLite& request, MessageLite* response,
+                              absl::Duration deadline, CallCanceller* canceller) {
+  const absl::Time until = absl::Now() + deadline;
+  CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
+  std::string token;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    token = impl_->token;
+  }
+  const absl::Status status = impl_->CallOnce(method, request, response, until, cancel, token);
+  if (!absl::IsUnauthenticated(status) || !impl_->TokenChanged(token, &token)) return status;
+  return impl_->CallOnce(method, request, response, until, cancel, token);
+}
+
+}  // namespace stint::client
