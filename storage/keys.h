@@ -32,7 +32,7 @@ enum class Family : uint8_t {
   kDueWall = 'w',        // due (wall time), 9 - priority, sequence -> queue id, entered
   kExpiry = 'e',         // expiry (broker time), sequence -> queue id
   kExpiryWall = 'f',     // expiry (wall time), sequence -> queue id
-  kEnded = 't',          // queue id, class, end (broker time), sequence -> size
+  kEnded = 't',          // queue id, class, end (broker time), sequence -> empty
   kRequest = 'o',        // time bucket, hash of identity and request id -> RequestRecord
   kRemovedSettles = 'v'  // time bucket, group -> RemovedSettles
 };

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs what Stint is built and tested with. This is the one list of it.
+#
+#   deploy/install-deps.sh [--build | --test | --list]
+#
+#   --build  only what building and running stintd and stint needs
+#   --test   that, and what tests/run.sh needs (the default)
+#   --list   print the Debian packages of --test, one a line, and stop
+#
+# Packages come from apt; buf, which Debian does not have, from npm into build/tools. Nothing else
+# is changed. When all is there it says so in well under a second and needs no rights.
+# Exit code 2: this system cannot be served, and the message says what to do instead.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+buf_version=1.75.0
+tools=$root/build/tools
+
+build_packages=(
+  g++ make cmake ninja-build ccache pkg-config ca-certificates git python3
+  libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
+  librocksdb-dev libboost-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libjemalloc-dev
+  libgtest-dev libgmock-dev # CMake looks for them even when only the programs are built
+)
+test_packages=(
+  libbenchmark-dev shellcheck
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
+  fiu-utils libfaketime xfsprogs                            # failing syncs, clock steps, power loss
+)
+
+refuse() {
+  printf 'install-deps: %s\n' "$@" >&2
+  exit 2
+}
+
+want='test'
+case ${1-} in
+  '' | --test) ;;
+  --build) want=build ;;
+  --list) want=list ;;
+  *) refuse "unknown option '$1'; use --build, --test or --list" ;;
+esac
+packages=("${build_packages[@]}")
+[[ $want == build ]] || packages+=("${test_packages[@]}")
+if [[ $want == list ]]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
+
+check_system() {
+  local ID='' VERSION_ID='' PRETTY_NAME='this system'
+  # shellcheck source=/dev/null
+  [[ -r /etc/os-release ]] && . /etc/os-release
+  case $ID in
+    debian) [[ ${VERSION_ID:-99} -ge 12 ]] && return ;;
+    ubuntu) [[ ${VERSION_ID%%.*} -ge 24 ]] && return ;;
+  esac
+  refuse "$PRETTY_NAME is not served: this script knows Debian 12 (tested) or newer and Ubuntu 24.04 or newer." \
+    "Instead: run it in a container or virtual machine with Debian 12, or install the libraries of" \
+    "'deploy/install-deps.sh --list' under the names your system gives them and build with" \
+    "'cmake --preset dev && cmake --build --preset dev'."
+}
+
+missing_of() { # prints those of its arguments that are not installed
+  comm -23 <(printf '%s\n' "$@" | sort) \
+    <(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null |
+      sed -n 's/^installed //p' | sort)
+}
+
+apt_install() {
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null ||
+      refuse "these packages are missing and installing them needs root or sudo:" "  $*" \
+        "Instead: ask an administrator to run 'apt-get install $*', then run this again."
+    as_root=(sudo)
+  fi
+  echo "install-deps: installing $# packages: $*"
+  local options=(-q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install \
+    --no-install-recommends "$@"
+}
+
+buf_is_there() {
+  [[ -x $tools/node_modules/.bin/buf ]] &&
+    grep -q "\"version\": \"$buf_version\"" "$tools/node_modules/@bufbuild/buf/package.json"
+}
+
+check_system
+mapfile -t missing < <(missing_of "${packages[@]}")
+if [[ $want == test ]] && ! buf_is_there && ! npm --version >/dev/null 2>&1; then
+  mapfile -t -O "${#missing[@]}" missing < <(missing_of nodejs npm)
+fi
+if ((${#missing[@]})); then
+  apt_install "${missing[@]}" </dev/null
+fi
+if [[ $want == test ]] && ! buf_is_there; then
+  echo "install-deps: installing buf $buf_version into build/tools"
+  mkdir -p "$tools"
+  # npm brings certificates of its own; a network with its own authority is known to the system.
+  export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
+  npm install --loglevel=error --no-save --no-audit --no-fund --no-update-notifier \
+    --prefix "$tools" --cache "$tools/npm-cache" "@bufbuild/buf@$buf_version" </dev/null
+fi
+echo "install-deps: all ${#packages[@]} packages for --$want are there"

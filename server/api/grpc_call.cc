@@ -1,0 +1,126 @@
+#include "server/api/grpc_call.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "server/api/error_details.h"
+#include "server/api/violations.h"
+#include "server/engine/error.h"
+
+namespace stint::api {
+namespace {
+
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryReactor(std::shared_ptr<std::atomic<bool>> gone) : gone_(std::move(gone)) {}
+
+  void OnCancel() override { gone_->store(true, std::memory_order_release); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> gone_;
+};
+
+class GrpcExchange final : public Exchange {
+ public:
+  GrpcExchange(UnaryReactor* reactor, std::shared_ptr<std::atomic<bool>> gone,
+               grpc::ByteBuffer* response, std::string identity, size_t request_bytes,
+               std::optional<int64_t> remaining_ms)
+      : Exchange(std::move(identity), request_bytes, remaining_ms),
+        reactor_(reactor),
+        gone_(std::move(gone)),
+        response_(response) {}
+
+  ~GrpcExchange() override {
+    Refuse(engine::MakeError(engine::Reason::kStoreFailed,
+                             "the broker stopped before it answered; the outcome is unknown: "
+                             "repeat with the same request_id or token"));
+  }
+
+  bool gone() const override { return gone_->load(std::memory_order_acquire); }
+
+  void Reply(const google::protobuf::Message& response) override {
+    if (answered_.exchange(true)) return;
+    const size_t size = response.ByteSizeLong();
+    grpc::Slice slice(size);
+    response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
+    *response_ = grpc::ByteBuffer(&slice, 1);
+    reactor_->Finish(grpc::Status::OK);
+  }
+
+  void Refuse(const absl::Status& status) override {
+    if (answered_.exchange(true)) return;
+    reactor_->Finish(ToGrpcStatus(status));
+  }
+
+ private:
+  // Valid until it is finished.
+  UnaryReactor* const reactor_;
+  const std::shared_ptr<std::atomic<bool>> gone_;
+  grpc::ByteBuffer* const response_;
+  std::atomic<bool> answered_ = false;
+};
+
+std::optional<int64_t> RemainingMillis(const grpc::CallbackServerContext& context) {
+  const gpr_timespec deadline = context.raw_deadline();
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return std::nullopt;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  return std::max<int64_t>(0, gpr_time_to_millis(left));
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status details = ToRpcStatus(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(details.code()), details.message(),
+                      details.SerializeAsString());
+}
+
+absl::StatusOr<std::string> Authenticate(const Authenticator& authenticator,
+                                         const grpc::CallbackServerContext& context) {
+  Credentials credentials;
+  const auto& metadata = context.client_metadata();
+  if (const auto header = metadata.find("authorization"); header != metadata.end()) {
+    credentials.authorization = absl::string_view(header->second.data(), header->second.size());
+  }
+  const std::shared_ptr<const grpc::AuthContext> peer = context.auth_context();
+  if (peer != nullptr && peer->IsPeerAuthenticated()) {
+    const std::vector<grpc::string_ref> names =
+        peer->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    if (!names.empty()) {
+      credentials.certificate = std::string(names.front().data(), names.front().size());
+    }
+  }
+  return authenticator.Check(credentials);
+}
+
+absl::Status CheckCallSize(size_t bytes, size_t max_bytes) {
+  if (bytes <= max_bytes) return absl::OkStatus();
+  Violations violations;
+  violations.Add("", absl::StrCat("the call must be at most ", max_bytes, " bytes, has ", bytes));
+  return violations.ToStatus();
+}
+
+std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
+                                                            grpc::ByteBuffer* response,
+                                                            std::string identity,
+                                                            size_t request_bytes) {
+  auto gone = std::make_shared<std::atomic<bool>>(false);
+  auto* reactor = new UnaryReactor(gone);
+  return {reactor,
+          std::make_shared<GrpcExchange>(reactor, std::move(gone), response, std::move(identity),
+                                         request_bytes, RemainingMillis(*context))};
+}
+
+grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,
+                                     const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
+}  // namespace stint::api

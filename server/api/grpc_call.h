@@ -1,0 +1,75 @@
+// One unary call of gRPC's callback API, from its bytes to its answer: who calls, is it too
+// large, is it a message at all; then it is handed to a service as an Exchange.
+//
+// The bytes are parsed here and not by gRPC, because gRPC answers a request that cannot be
+// parsed with UNIMPLEMENTED and no word why. Only the grpc_*.cc files include this.
+//
+// Thread rule: calls begin on gRPC's threads and end on any.
+#ifndef STINT_SERVER_API_GRPC_CALL_H_
+#define STINT_SERVER_API_GRPC_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/api/auth.h"
+#include "server/api/exchange.h"
+#include "server/api/parse_request.h"
+
+namespace stint::api {
+
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// The identity of the caller, or UNAUTHENTICATED.
+absl::StatusOr<std::string> Authenticate(const Authenticator& authenticator,
+                                         const grpc::CallbackServerContext& context);
+
+// INVALID_REQUEST when `bytes` is over the limit.
+absl::Status CheckCallSize(size_t bytes, size_t max_bytes);
+
+// Reactor and exchange for one call; the reactor belongs to gRPC, which ends its life.
+std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
+                                                            grpc::ByteBuffer* response,
+                                                            std::string identity,
+                                                            size_t request_bytes);
+
+// Answers a call with a refusal at once.
+grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,
+                                     const absl::Status& status);
+
+// What stands before every method.
+struct Door {
+  const Authenticator* authenticator;
+  size_t max_call_bytes;
+};
+
+// Serves one call with `service->*method`.
+template <typename Service, typename Request>
+grpc::ServerUnaryReactor* Serve(const Door& door, grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* bytes, grpc::ByteBuffer* response,
+                                Service* service, void (Service::*method)(Request, ExchangePtr)) {
+  absl::StatusOr<std::string> identity = Authenticate(*door.authenticator, *context);
+  if (!identity.ok()) return RefuseCall(context, identity.status());
+  const size_t size = bytes->Length();
+  if (absl::Status status = CheckCallSize(size, door.max_call_bytes); !status.ok()) {
+    return RefuseCall(context, status);
+  }
+  Request request;
+  grpc::ByteBuffer copy(*bytes);  // shares the slices; the reader wants it mutable
+  grpc::ProtoBufferReader reader(&copy);
+  if (absl::Status status = ParseRequest(&reader, &request); !status.ok()) {
+    return RefuseCall(context, status);
+  }
+  auto [reactor, exchange] = BeginCall(context, response, *std::move(identity), size);
+  (service->*method)(std::move(request), std::move(exchange));
+  return reactor;
+}
+
+}  // namespace stint::api
+
+#endif  // STINT_SERVER_API_GRPC_CALL_H_

@@ -1,0 +1,122 @@
+#include "server/api/grpc_server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/api/grpc_services.h"
+
+namespace stint::api {
+namespace {
+
+// A call over the limit is read up to this many times the limit, so that it can be refused
+// with a reason; beyond that gRPC cuts it off with RESOURCE_EXHAUSTED.
+constexpr size_t kReceiveFactor = 8;
+constexpr int kMaxReceiveBytes = 512 << 20;
+
+// Clients may ping every 10 s, with and without calls; some come a little early.
+constexpr int kMinPingIntervalMs = 8'000;
+// The server pings connections that are silent.
+constexpr int kKeepaliveMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+
+constexpr int kMaxStreamsPerConnection = 20'000;
+
+std::shared_ptr<grpc::ServerCredentials> MakeCredentials(const TlsOptions& tls) {
+  if (tls.certificate.empty()) return grpc::InsecureServerCredentials();
+  // A client certificate is verified when there is one; whether one is needed is decided
+  // per call (auth.h), since health needs none.
+  grpc::SslServerCredentialsOptions options(tls.client_ca.empty()
+                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_key_cert_pairs.push_back({tls.key, tls.certificate});
+  options.pem_root_certs = tls.client_ca;
+  return grpc::SslServerCredentials(options);
+}
+
+void SetChannelArguments(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kMinPingIntervalMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  // Two brokers on one port would each get some of the calls.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A compressed call could unfold to any size before a limit is checked.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+class Server final : public GrpcServer {
+ public:
+  Server(GrpcServerOptions options, Edge* edge)
+      : options_(std::move(options)),
+        max_receive_bytes_(
+            std::min(edge->limits().max_call_bytes * kReceiveFactor, size_t{kMaxReceiveBytes})),
+        services_(MakeServices(edge, &options_.authenticator, max_receive_bytes_)) {}
+
+  ~Server() override { Shutdown(0); }
+
+  absl::Status Listen() {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(options_.listen, MakeCredentials(options_.tls), &port);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(max_receive_bytes_));
+    grpc::ResourceQuota quota("stintd");
+    quota.Resize(options_.memory_bytes);
+    builder.SetResourceQuota(quota);
+    SetChannelArguments(&builder);
+    for (const auto& service : services_) builder.RegisterService(service.get());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", options_.listen,
+                       ": the address is in use or not of this machine, or the TLS files do "
+                       "not fit together"));
+    }
+    address_ = absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
+    SetServing(false);
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return address_; }
+
+  void SetServing(bool serving) override {
+    server_->GetHealthCheckService()->SetServingStatus(serving);
+  }
+
+  void Shutdown(int64_t grace_ms) override {
+    if (server_ == nullptr) return;
+    server_->GetHealthCheckService()->Shutdown();
+    server_->Shutdown(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(grace_ms, GPR_TIMESPAN)));
+    server_->Wait();
+    server_ = nullptr;
+  }
+
+ private:
+  const GrpcServerOptions options_;
+  const size_t max_receive_bytes_;
+  // Before the server, which uses them.
+  const std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(GrpcServerOptions options,
+                                                              Edge* edge) {
+  auto server = std::make_unique<Server>(std::move(options), edge);
+  if (absl::Status status = server->Listen(); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace stint::api

@@ -1,0 +1,141 @@
+#include "server/api/job_service.h"
+
+#include <utility>
+
+#include "server/api/convert.h"
+#include "server/api/job_listing.h"
+#include "server/api/names.h"
+#include "server/api/not_found.h"
+#include "server/api/time_values.h"
+
+namespace stint::api {
+namespace {
+
+v1::EnqueueJobResponse ToResponse(const std::string& queue, const engine::EnqueuedJob& job) {
+  v1::EnqueueJobResponse response;
+  response.set_job(JobName(queue, job.job_id));
+  response.set_state(static_cast<v1::JobState>(job.state));
+  return response;
+}
+
+absl::StatusOr<v1::GetJobResponse> ReadJob(const storage::Reader& reader,
+                                           const v1::GetJobRequest& request) {
+  const engine::JobRef ref = ParseJobName(request.job()).value_or(engine::JobRef{});
+  const v1::JobView view =
+      request.view() == v1::JOB_VIEW_UNSPECIFIED ? v1::JOB_VIEW_FULL : request.view();
+  auto queue = reader.FindQueue(ref.queue);
+  if (!queue.ok()) return queue.status();
+  if (!queue->has_value()) return JobNotFound(request.job());
+  auto job = reader.FindJob(**queue, ref.job_id, view == v1::JOB_VIEW_FULL);
+  if (!job.ok()) return job.status();
+  if (!job->has_value()) return JobNotFound(request.job());
+  v1::GetJobResponse response;
+  *response.mutable_job() = ToJob(ref.queue, *std::move(*job), (*queue)->record.settings(), view);
+  return response;
+}
+
+}  // namespace
+
+void JobService::EnqueueJob(v1::EnqueueJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request, edge_->limits()); !status.ok()) {
+    return exchange->Refuse(status);
+  }
+  engine::Command command = ToCommand(std::move(request), exchange->identity());
+  edge_->Submit<engine::EnqueueReply>(
+      std::move(exchange), std::move(command), [](engine::EnqueueReply&& reply, Exchange& to) {
+        if (reply.jobs.size() != 1) {
+          return to.Refuse(absl::InternalError("one job was added and another number answered"));
+        }
+        to.Reply(ToResponse(reply.queue, reply.jobs.front()));
+      });
+}
+
+void JobService::BatchEnqueueJobs(v1::BatchEnqueueJobsRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request, edge_->limits()); !status.ok()) {
+    return exchange->Refuse(status);
+  }
+  engine::Command command = ToCommand(std::move(request), exchange->identity());
+  edge_->Submit<engine::EnqueueReply>(std::move(exchange), std::move(command),
+                                      [](engine::EnqueueReply&& reply, Exchange& to) {
+                                        v1::BatchEnqueueJobsResponse response;
+                                        for (const engine::EnqueuedJob& job : reply.jobs) {
+                                          *response.add_results() = ToResponse(reply.queue, job);
+                                        }
+                                        to.Reply(response);
+                                      });
+}
+
+void JobService::GetJob(v1::GetJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  edge_->RunRead(exchange, [exchange, request = std::move(request)](const storage::Reader& reader,
+                                                                    const PageTokens&) {
+    const auto response = ReadJob(reader, request);
+    response.ok() ? exchange->Reply(*response) : exchange->Refuse(response.status());
+  });
+}
+
+void JobService::ListJobs(v1::ListJobsRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  edge_->RunRead(exchange, [exchange, request = std::move(request),
+                            max_bytes = edge_->limits().max_call_bytes](
+                               const storage::Reader& reader, const PageTokens& tokens) {
+    const auto response = ReadJobPage(reader, tokens, request, max_bytes);
+    response.ok() ? exchange->Reply(*response) : exchange->Refuse(response.status());
+  });
+}
+
+void JobService::WaitJob(v1::WaitJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  std::optional<int64_t> asked_ms;
+  if (request.has_wait()) asked_ms = MillisOf(request.wait());
+  engine::Command command = ToCommand(request, WaitMillis(asked_ms, *exchange));
+  edge_->Submit<engine::JobReply>(
+      std::move(exchange), std::move(command), [](engine::JobReply&& reply, Exchange& to) {
+        v1::WaitJobResponse response;
+        *response.mutable_job() = ToJob(std::move(reply.job), reply.settings, v1::JOB_VIEW_FULL);
+        to.Reply(response);
+      });
+}
+
+void JobService::CancelJob(v1::CancelJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  engine::Command command = ToCommand(request, exchange->identity());
+  edge_->Submit<engine::StateReply>(std::move(exchange), std::move(command),
+                                    [](engine::StateReply&& reply, Exchange& to) {
+                                      v1::CancelJobResponse response;
+                                      response.set_state(static_cast<v1::JobState>(reply.state));
+                                      to.Reply(response);
+                                    });
+}
+
+void JobService::RedriveJob(v1::RedriveJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  engine::Command command = ToCommand(request, exchange->identity());
+  edge_->Submit<engine::StateReply>(std::move(exchange), std::move(command),
+                                    [](engine::StateReply&& reply, Exchange& to) {
+                                      v1::RedriveJobResponse response;
+                                      response.set_state(static_cast<v1::JobState>(reply.state));
+                                      to.Reply(response);
+                                    });
+}
+
+void JobService::DeleteJob(v1::DeleteJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  engine::Command command = ToCommand(request, exchange->identity());
+  edge_->Submit<engine::EmptyReply>(
+      std::move(exchange), std::move(command),
+      [](engine::EmptyReply&&, Exchange& to) { to.Reply(v1::DeleteJobResponse()); });
+}
+
+void JobService::UpdateJob(v1::UpdateJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  engine::Command command = ToCommand(request, exchange->identity());
+  edge_->Submit<engine::JobReply>(
+      std::move(exchange), std::move(command), [](engine::JobReply&& reply, Exchange& to) {
+        v1::UpdateJobResponse response;
+        *response.mutable_job() = ToJob(std::move(reply.job), reply.settings, v1::JOB_VIEW_BASIC);
+        to.Reply(response);
+      });
+}
+
+}  // namespace stint::api

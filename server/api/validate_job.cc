@@ -1,0 +1,213 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/api/checks.h"
+#include "server/api/settings_checks.h"
+#include "server/api/text.h"
+#include "server/api/validate.h"
+#include "storage/job_id.h"
+
+namespace stint::api {
+namespace {
+
+void CheckHeaders(absl::string_view field, const v1::JobSpec& spec, Violations* violations) {
+  CheckCount(field, static_cast<size_t>(spec.headers_size()), 0, engine::kMaxHeaders, violations);
+  size_t bytes = 0;
+  bool empty_key = false;
+  for (const auto& [key, value] : spec.headers()) {
+    bytes += key.size() + value.size();
+    empty_key |= key.empty();
+  }
+  if (empty_key) violations->Add(field, "must not have an empty key");
+  CheckBytes(field, bytes, engine::kMaxHeaderBytes, violations);
+}
+
+void CheckLabels(absl::string_view field,
+                 const google::protobuf::Map<std::string, std::string>& labels,
+                 Violations* violations) {
+  CheckCount(field, labels.size(), 0, engine::kMaxLabels, violations);
+  for (const auto& [key, value] : labels) {
+    if (key.empty()) violations->Add(field, "must not have an empty key");
+    CheckBytes(absl::StrCat(field, ": key ", Quote(key)), key.size(), engine::kMaxLabelBytes,
+               violations);
+    CheckBytes(absl::StrCat(field, "[", Quote(key), "]"), value.size(), engine::kMaxLabelBytes,
+               violations);
+  }
+}
+
+// `prefix` is empty or ends in a dot.
+void CheckSchedule(absl::string_view prefix, const v1::JobSpec& spec, Violations* violations) {
+  const auto field = [prefix](absl::string_view name) { return absl::StrCat(prefix, name); };
+  if (spec.has_priority()) {
+    CheckRange(field("priority"), int64_t{spec.priority()}, 0, engine::kMaxPriority, violations);
+  }
+  if (spec.has_due_time()) CheckTimestamp(field("due_time"), spec.due_time(), violations);
+  if (spec.has_delay()) {
+    CheckDuration(field("delay"), spec.delay(), 0, engine::kMaxDelayMs, violations);
+  }
+}
+
+void CheckSpec(absl::string_view prefix, const v1::JobSpec& spec, const EdgeLimits& limits,
+               Violations* violations) {
+  const auto field = [prefix](absl::string_view name) { return absl::StrCat(prefix, name); };
+  CheckBytes(field("kind"), spec.kind().size(), engine::kMaxKindBytes, violations);
+  CheckBytes(field("payload"), spec.payload().size(), limits.max_payload_bytes, violations);
+  CheckBytes(field("content_type"), spec.content_type().size(), engine::kMaxContentTypeBytes,
+             violations);
+  CheckHeaders(field("headers"), spec, violations);
+  CheckLabels(field("labels"), spec.labels(), violations);
+  CheckSchedule(prefix, spec, violations);
+  if (spec.has_expire_time()) CheckTimestamp(field("expire_time"), spec.expire_time(), violations);
+  if (spec.has_expire_after()) {
+    CheckDuration(field("expire_after"), spec.expire_after(), 1, engine::kMaxDelayMs, violations);
+  }
+  CheckBudgets(prefix, spec, violations);
+}
+
+void CheckJobId(absl::string_view field, const std::string& job_id, Violations* violations) {
+  CheckOptionalId(field, job_id, violations);
+  if (storage::SequenceOfJobId(job_id).has_value()) {
+    violations->Add(
+        field, absl::StrCat("must not have the form of the broker's own ids; is ", Quote(job_id)));
+  }
+}
+
+void CheckView(v1::JobView view, Violations* violations) {
+  if (!v1::JobView_IsValid(view)) {
+    violations->Add("view", absl::StrCat("must be BASIC or FULL, is ", static_cast<int>(view)));
+  }
+}
+
+void CheckUpdatePath(const std::string& path, const v1::JobSpec& spec, Violations* violations) {
+  bool set = false;
+  if (path == "priority") {
+    set = spec.has_priority();
+  } else if (path == "due_time") {
+    set = spec.has_due_time();
+  } else if (path == "delay") {
+    set = spec.has_delay();
+  } else if (path == "max_attempts") {
+    set = spec.has_max_attempts();
+  } else if (path == "max_losses") {
+    set = spec.has_max_losses();
+  } else {
+    violations->Add("update_mask",
+                    absl::StrCat("may name priority, due_time, delay, max_attempts and "
+                                 "max_losses; has ",
+                                 Quote(path)));
+    return;
+  }
+  if (!set) violations->Add(absl::StrCat("spec.", path), "is named by update_mask but not set");
+}
+
+}  // namespace
+
+absl::Status Validate(const v1::EnqueueJobRequest& request, const EdgeLimits& limits) {
+  Violations violations;
+  CheckId("queue", request.queue(), &violations);
+  CheckSpec("job.", request.job(), limits, &violations);
+  CheckJobId("job_id", request.job_id(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::BatchEnqueueJobsRequest& request, const EdgeLimits& limits) {
+  Violations violations;
+  CheckId("queue", request.queue(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  const size_t count = static_cast<size_t>(request.items_size());
+  CheckCount("items", count, 1, engine::kMaxBatchItems, &violations);
+  // Items beyond the limit are refused as a whole, unread.
+  if (count <= engine::kMaxBatchItems) {
+    for (int i = 0; i < request.items_size(); ++i) {
+      const v1::BatchEnqueueItem& item = request.items(i);
+      CheckSpec(absl::StrCat("items[", i, "].job."), item.job(), limits, &violations);
+      CheckJobId(absl::StrCat("items[", i, "].job_id"), item.job_id(), &violations);
+    }
+  }
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::GetJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  CheckView(request.view(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::ListJobsRequest& request) {
+  Violations violations;
+  CheckId("queue", request.queue(), &violations);
+  CheckCount("states", static_cast<size_t>(request.states_size()), 0, v1::JobState_ARRAYSIZE,
+             &violations);
+  for (int i = 0; i < request.states_size() && i < v1::JobState_ARRAYSIZE; ++i) {
+    const int state = request.states(i);
+    if (state == v1::JOB_STATE_UNSPECIFIED || !v1::JobState_IsValid(state)) {
+      violations.Add(absl::StrCat("states[", i, "]"),
+                     absl::StrCat("must be a state of a job, is ", state));
+    }
+  }
+  if (request.has_kind()) {
+    CheckBytes("kind", request.kind().size(), engine::kMaxKindBytes, &violations);
+  }
+  CheckLabels("labels", request.labels(), &violations);
+  if (request.has_created_after()) {
+    CheckTimestamp("created_after", request.created_after(), &violations);
+  }
+  if (request.has_created_before()) {
+    CheckTimestamp("created_before", request.created_before(), &violations);
+  }
+  if (request.page_size() < 0) {
+    violations.Add("page_size", absl::StrCat("must be 1 to ", engine::kMaxPageSize, ", is ",
+                                             request.page_size()));
+  }
+  CheckView(request.view(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::WaitJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  if (request.has_wait()) {
+    CheckDuration("wait", request.wait(), 0, engine::kMaxWaitMs, &violations);
+  }
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::CancelJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::RedriveJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::DeleteJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::UpdateJobRequest& request) {
+  Violations violations;
+  CheckJobName("job", request.job(), &violations);
+  CheckRequestId(request.request_id(), &violations);
+  CheckSchedule("spec.", request.spec(), &violations);
+  CheckBudgets("spec.", request.spec(), &violations);
+  if (request.update_mask().paths().empty()) {
+    violations.Add("update_mask", "is required: the fields of spec to change");
+  }
+  for (const std::string& path : request.update_mask().paths()) {
+    CheckUpdatePath(path, request.spec(), &violations);
+  }
+  return violations.ToStatus();
+}
+
+}  // namespace stint::api

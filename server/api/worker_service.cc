@@ -1,0 +1,165 @@
+#include "server/api/worker_service.h"
+
+#include <utility>
+#include <vector>
+
+#include "server/api/convert.h"
+#include "server/api/error_details.h"
+#include "server/api/names.h"
+#include "server/api/time_values.h"
+
+namespace stint::api {
+namespace {
+
+// Gives granted jobs back as if they had never been granted: a release spends nothing and
+// keeps their places.
+engine::SettleCommand Undo(const engine::LeaseReply& reply) {
+  engine::SettleCommand undo;
+  undo.items.reserve(reply.leases.size());
+  for (const engine::GrantedLease& lease : reply.leases) {
+    engine::SettleItem item;
+    item.kind = engine::SettleKind::kRelease;
+    item.job = {lease.job.queue, lease.job.job_id};
+    item.token = lease.token;
+    undo.items.push_back(std::move(item));
+  }
+  return undo;
+}
+
+v1::SettleResult ToResult(const engine::SettleResult& settled) {
+  v1::SettleResult result;
+  if (!settled.status.ok()) {
+    *result.mutable_error() = ToItemStatus(settled.status);
+    return result;
+  }
+  switch (settled.kind) {
+    case engine::SettleKind::kComplete:
+      *result.mutable_complete() = ToCompleteResponse(settled);
+      break;
+    case engine::SettleKind::kFail:
+      *result.mutable_fail() = ToFailResponse(settled);
+      break;
+    case engine::SettleKind::kRelease:
+      *result.mutable_release() = ToReleaseResponse(settled);
+      break;
+  }
+  return result;
+}
+
+}  // namespace
+
+void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  std::optional<int64_t> asked_ms;
+  if (request.has_wait()) asked_ms = MillisOf(request.wait());
+  engine::Command command = ToCommand(std::move(request), WaitMillis(asked_ms, *exchange));
+  edge_->Submit<engine::LeaseReply>(
+      std::move(exchange), std::move(command),
+      [edge = edge_](engine::LeaseReply&& reply, Exchange& to) {
+        if (to.gone()) {
+          if (!reply.leases.empty()) edge->SubmitUnattended(Undo(reply));
+          return to.Refuse(absl::CancelledError("the caller has gone; its jobs were released"));
+        }
+        v1::LeaseJobsResponse response;
+        for (engine::GrantedLease& lease : reply.leases) {
+          *response.add_leases() = ToLease(std::move(lease));
+        }
+        to.Reply(response);
+      });
+}
+
+void WorkerService::Heartbeat(v1::HeartbeatRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  engine::Command command = ToCommand(request);
+  edge_->Submit<engine::HeartbeatReply>(
+      std::move(exchange), std::move(command),
+      [request = std::move(request)](engine::HeartbeatReply&& reply, Exchange& to) {
+        if (reply.statuses.size() != static_cast<size_t>(request.leases_size())) {
+          return to.Refuse(absl::InternalError("heartbeats and answers differ in number"));
+        }
+        v1::HeartbeatResponse response;
+        response.mutable_results()->Reserve(request.leases_size());
+        for (int i = 0; i < request.leases_size(); ++i) {
+          v1::HeartbeatResult* result = response.add_results();
+          result->set_job(request.leases(i).job());
+          result->set_token(request.leases(i).token());
+          result->set_status(static_cast<v1::LeaseStatus>(reply.statuses[static_cast<size_t>(i)]));
+        }
+        response.set_draining(reply.draining);
+        *response.mutable_next_interval() = DurationOfMillis(reply.next_interval_ms);
+        to.Reply(response);
+      });
+}
+
+template <typename Finish>
+void WorkerService::SettleOne(engine::SettleItem item, ExchangePtr exchange, Finish finish) {
+  engine::SettleCommand command;
+  command.items.push_back(std::move(item));
+  edge_->Submit<engine::SettleReply>(
+      std::move(exchange), std::move(command),
+      [finish = std::move(finish)](engine::SettleReply&& reply, Exchange& to) {
+        if (reply.results.size() != 1) {
+          return to.Refuse(absl::InternalError("settles and answers differ in number"));
+        }
+        const engine::SettleResult& result = reply.results.front();
+        if (!result.status.ok()) return to.Refuse(result.status);
+        finish(result, to);
+      });
+}
+
+void WorkerService::CompleteJob(v1::CompleteJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request, edge_->limits()); !status.ok()) {
+    return exchange->Refuse(status);
+  }
+  SettleOne(ToItem(std::move(request)), std::move(exchange),
+            [](const engine::SettleResult& result, Exchange& to) {
+              to.Reply(ToCompleteResponse(result));
+            });
+}
+
+void WorkerService::FailJob(v1::FailJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  SettleOne(
+      ToItem(std::move(request)), std::move(exchange),
+      [](const engine::SettleResult& result, Exchange& to) { to.Reply(ToFailResponse(result)); });
+}
+
+void WorkerService::ReleaseJob(v1::ReleaseJobRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  SettleOne(ToItem(std::move(request)), std::move(exchange),
+            [](const engine::SettleResult& result, Exchange& to) {
+              to.Reply(ToReleaseResponse(result));
+            });
+}
+
+void WorkerService::SettleJobs(v1::SettleJobsRequest request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  // Items with a malformed field are refused here, alone; the engine sees the others.
+  v1::SettleJobsResponse response;
+  engine::SettleCommand command;
+  std::vector<int> places;  // in the answer, of the items the engine sees
+  for (v1::SettleItem& item : *request.mutable_items()) {
+    v1::SettleResult* result = response.add_results();
+    if (absl::Status status = Validate(item, edge_->limits()); !status.ok()) {
+      *result->mutable_error() = ToItemStatus(status);
+      continue;
+    }
+    places.push_back(response.results_size() - 1);
+    command.items.push_back(ToItem(std::move(item)));
+  }
+  if (command.items.empty()) return exchange->Reply(response);
+  edge_->Submit<engine::SettleReply>(
+      std::move(exchange), std::move(command),
+      [response = std::move(response), places = std::move(places)](engine::SettleReply&& reply,
+                                                                   Exchange& to) mutable {
+        if (reply.results.size() != places.size()) {
+          return to.Refuse(absl::InternalError("settles and answers differ in number"));
+        }
+        for (size_t i = 0; i < places.size(); ++i) {
+          *response.mutable_results(places[i]) = ToResult(reply.results[i]);
+        }
+        to.Reply(response);
+      });
+}
+
+}  // namespace stint::api

@@ -1,0 +1,214 @@
+// Commands: everything that can be asked of the engine, as plain values. A command holds
+// validated input (server/api/validate); what only the state can tell is checked on apply.
+//
+// Who may change state: only a command, applied by one thread (engine.h). Timer commands are
+// made by the engine itself when time has passed.
+#ifndef STINT_SERVER_ENGINE_COMMAND_H_
+#define STINT_SERVER_ENGINE_COMMAND_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/engine/types.h"
+#include "storage/keys.h"
+#include "storage/record.pb.h"
+
+namespace stint::engine {
+
+// Makes a call safe to repeat. Without a `request_id` it is not.
+struct RequestKey {
+  // Who calls: the credential's name, "" on an open broker.
+  std::string identity;
+  std::string request_id;
+  // Hash of the method and of the request's content without the request id, equal for equal
+  // content (see server/api/convert).
+  uint64_t fingerprint = 0;
+};
+
+// A job by the names a caller uses.
+struct JobRef {
+  std::string queue;
+  std::string job_id;
+};
+
+// A job to add. `record` holds what the caller said; the engine fills in times and sizes.
+struct NewJob {
+  record::JobRecord record;
+  // When it may start; at most one is set. Unset: at once.
+  std::optional<int64_t> delay_ms;
+  std::optional<int64_t> due_wall_ms;
+  // Relative expiry; an absolute one is `record.expiry_wall_ms`.
+  std::optional<int64_t> expire_after_ms;
+};
+
+struct EnqueueCommand {
+  std::string queue;
+  std::vector<NewJob> jobs;
+  RequestKey request;
+};
+
+struct LeaseCommand {
+  std::vector<std::string> queues;
+  int32_t max_jobs = 1;
+  int64_t lease_ms = 0;
+  // How long to wait for the first job; 0: not at all.
+  int64_t wait_ms = 0;
+  std::string worker;
+  std::string request_id;
+  int64_t max_reply_bytes = 0;
+};
+
+struct HeartbeatItem {
+  JobRef job;
+  int64_t token = 0;
+};
+
+struct HeartbeatCommand {
+  std::string worker;
+  std::vector<HeartbeatItem> items;
+};
+
+struct SettleItem {
+  JobRef job;
+  int64_t token = 0;
+  SettleKind kind = SettleKind::kComplete;
+  // kComplete.
+  std::string result;
+  // kFail; shortened by the edge.
+  std::string error;
+  // kFail: retry after this long; kRelease: not before this long.
+  std::optional<int64_t> delay_ms;
+  // kFail.
+  bool no_retry = false;
+  // kRelease.
+  ReleaseReason release_reason = ReleaseReason::kNone;
+};
+
+struct SettleCommand {
+  std::vector<SettleItem> items;
+};
+
+struct CancelCommand {
+  JobRef job;
+  RequestKey request;
+};
+
+struct RedriveCommand {
+  JobRef job;
+  RequestKey request;
+};
+
+struct DeleteJobCommand {
+  JobRef job;
+  bool force = false;
+  RequestKey request;
+};
+
+// Set fields are changed.
+struct UpdateJobCommand {
+  JobRef job;
+  std::optional<int32_t> priority;
+  std::optional<int64_t> delay_ms;
+  std::optional<int64_t> due_wall_ms;
+  std::optional<int32_t> max_attempts;
+  std::optional<int32_t> max_losses;
+  RequestKey request;
+};
+
+// Answered when the job has ended, or as it is after wait_ms.
+struct WaitJobCommand {
+  JobRef job;
+  int64_t wait_ms = 0;
+};
+
+struct CreateQueueCommand {
+  std::string queue;
+  record::QueueSettings settings;
+  RequestKey request;
+};
+
+struct UpdateQueueCommand {
+  std::string queue;
+  // The fields of `settings` to take over, by their names in record::QueueSettings; a named
+  // field that is unset goes back to its default. "*" means all of them.
+  std::vector<std::string> fields;
+  record::QueueSettings settings;
+  std::optional<bool> draining;
+  // 0: whatever it is.
+  uint64_t expected_version = 0;
+  RequestKey request;
+};
+
+struct DeleteQueueCommand {
+  std::string queue;
+  bool force = false;
+  RequestKey request;
+};
+
+struct PauseQueueCommand {
+  std::string queue;
+  bool paused = true;
+  RequestKey request;
+};
+
+struct PurgeQueueCommand {
+  std::string queue;
+  bool force = false;
+  RequestKey request;
+};
+
+struct QueueStatsCommand {
+  std::string queue;
+};
+
+struct ServerInfoCommand {};
+
+// What time makes due. The engine hands these out (Engine::DueCommands); each checks again
+// on apply that the world is still as it was.
+struct LapseCommand {
+  storage::JobKey job;
+  int64_t token = 0;
+};
+// The run limit or the cancel grace of a lease has passed.
+struct RevokeCommand {
+  storage::JobKey job;
+  int64_t token = 0;
+};
+// Due jobs become ready; one step.
+struct PromoteCommand {
+  bool wall = false;
+};
+// Jobs not started in time end; one step.
+struct ExpireCommand {
+  bool wall = false;
+};
+// Ended jobs that are kept no longer go; one step.
+struct RetentionCommand {
+  uint32_t queue = 0;
+  storage::EndedClass ended = storage::EndedClass::kFinished;
+};
+// Bodies of purged jobs go; one step.
+struct PurgeStepCommand {
+  uint32_t queue = 0;
+};
+// Old request ids and removed settles go.
+struct DropBucketsCommand {};
+// Empty queues that appeared by use go.
+struct ForgetQueueCommand {
+  uint32_t queue = 0;
+};
+
+using Command =
+    std::variant<EnqueueCommand, LeaseCommand, HeartbeatCommand, SettleCommand, CancelCommand,
+                 RedriveCommand, DeleteJobCommand, UpdateJobCommand, WaitJobCommand,
+                 CreateQueueCommand, UpdateQueueCommand, DeleteQueueCommand, PauseQueueCommand,
+                 PurgeQueueCommand, QueueStatsCommand, ServerInfoCommand, LapseCommand,
+                 RevokeCommand, PromoteCommand, ExpireCommand, RetentionCommand, PurgeStepCommand,
+                 DropBucketsCommand, ForgetQueueCommand>;
+
+}  // namespace stint::engine
+
+#endif  // STINT_SERVER_ENGINE_COMMAND_H_

@@ -1,0 +1,159 @@
+// EnqueueJob and BatchEnqueueJobs: all of the jobs or none.
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
+#include "server/engine/error.h"
+#include "storage/job_id.h"
+#include "storage/records.h"
+
+namespace stint::engine {
+
+using storage::JobKey;
+using storage::Read;
+
+namespace {
+
+// Bytes a job counts for beside its payload and texts: keys, numbers, index rows.
+constexpr int64_t kOverheadBytes = 64;
+
+int64_t SizeOf(const record::JobRecord& record) {
+  size_t bytes = record.payload().size() + record.kind().size() + record.content_type().size() +
+                 record.job_id().size();
+  for (const auto& [key, value] : record.headers()) bytes += key.size() + value.size();
+  for (const auto& [key, value] : record.labels()) bytes += key.size() + value.size();
+  return kOverheadBytes + static_cast<int64_t>(bytes);
+}
+
+// The state of a job as it enters its queue.
+record::JobState FirstState(const NewJob& job, const record::JobRecord& record, uint64_t sequence,
+                            const Now& now) {
+  record::JobState state = storage::FreshState(record, sequence);
+  if (job.due_wall_ms.has_value() && *job.due_wall_ms > now.wall_ms) {
+    state.set_state(storage::kStateDelayed);
+    state.set_due_wall_ms(*job.due_wall_ms);
+  } else if (job.delay_ms.value_or(0) > 0) {
+    state.set_state(storage::kStateDelayed);
+    state.set_due_ms(now.broker_ms + *job.delay_ms);
+    state.set_ready_ms(state.due_ms());
+  }
+  return state;
+}
+
+absl::Status JobExists(absl::string_view queue, absl::string_view job_id) {
+  ErrorDetails details;
+  details.reason = Reason::kJobExists;
+  details.resource_type = "job";
+  details.resource_name = absl::StrCat("queues/", queue, "/jobs/", job_id);
+  return MakeError(std::move(details),
+                   absl::StrCat("queue ", queue, " already has a job ", job_id,
+                                "; nothing was added"));
+}
+
+absl::Status QueueFull(absl::string_view queue, absl::string_view what, int64_t limit) {
+  ErrorDetails details;
+  details.reason = Reason::kQueueFull;
+  details.metadata = {{"queue", std::string(queue)}, {"limit", absl::StrCat(limit)}};
+  details.retry_after_ms = kSecondMs;
+  return MakeError(std::move(details), absl::StrCat("queue ", queue, " is full: its settings allow ",
+                                                    limit, " ", what));
+}
+
+}  // namespace
+
+Result Engine::Handle(const EnqueueCommand& command, const Now& now) {
+  if (auto repeated = Repeated(command.request)) return *std::move(repeated);
+  if (low_space_) {
+    ErrorDetails details;
+    details.reason = Reason::kStoreLowSpace;
+    details.retry_after_ms = 5 * kSecondMs;
+    return Result::Refused(MakeError(std::move(details),
+                                     "the broker's disk is nearly full: new jobs are refused "
+                                     "until space returns"));
+  }
+  QueueState* queue = FindQueue(command.queue);
+  if (queue == nullptr && queues_.size() >= kMaxQueues) {
+    return Result::Refused(MakeError(
+        Reason::kQuota, absl::StrCat("there are ", kMaxQueues, " queues already; delete some")));
+  }
+  if (queue != nullptr && queue->record.draining()) {
+    return Result::Refused(
+        MakeError(Reason::kQueueDraining,
+                  absl::StrCat("queue ", command.queue, " is draining and takes no new jobs"),
+                  {{"queue", command.queue}}));
+  }
+
+  // Own ids: free, or held by a job that a purge has already removed.
+  Reads reads;
+  std::vector<JobRow> purged;
+  absl::flat_hash_set<absl::string_view> own_ids;
+  int64_t bytes = 0;
+  for (const NewJob& job : command.jobs) {
+    bytes += SizeOf(job.record);
+    const std::string& job_id = job.record.job_id();
+    if (job_id.empty()) continue;
+    if (!own_ids.insert(job_id).second) return Result::Refused(JobExists(command.queue, job_id));
+    if (queue == nullptr) continue;
+    JobKey key{queue->id, 0};
+    if (reads.Add(tables_.Sequence(queue->id, job_id, &key.sequence)) != Read::kFound) continue;
+    JobRow row;
+    row.key = key;
+    const Read record = reads.Add(tables_.JobRecord(key, &row.record));
+    const Read state = reads.Add(leases_.Find(key) != nullptr ? Read::kFound
+                                                              : tables_.JobState(key, &row.state));
+    if (reads.unknown || reads.corrupt || record == Read::kAbsent) continue;
+    if (state == Read::kAbsent) row.state = storage::FreshState(row.record, key.sequence);
+    if (leases_.Find(key) != nullptr || !storage::IsPurged(row.state, queue->record)) {
+      return Result::Refused(JobExists(command.queue, job_id));
+    }
+    purged.push_back(std::move(row));
+  }
+  if (reads.unknown) return Result::NeedsRows();
+  if (reads.corrupt) {
+    return Result::Refused(MakeError(Reason::kCorruptRecord,
+                                     absl::StrCat("a job of queue ", command.queue,
+                                                  " cannot be read")));
+  }
+  if (queue != nullptr) {
+    const record::QueueSettings& settings = queue->record.settings();
+    const record::QueueCounters& c = queue->counters;
+    const int64_t live = c.ready() + c.delayed() + c.held() + c.leased();
+    if (settings.has_max_jobs() &&
+        live + static_cast<int64_t>(command.jobs.size()) > settings.max_jobs()) {
+      return Result::Refused(QueueFull(command.queue, "jobs", settings.max_jobs()));
+    }
+    if (settings.has_max_bytes() &&
+        c.waiting_bytes() + c.leased_bytes() + bytes > settings.max_bytes()) {
+      return Result::Refused(QueueFull(command.queue, "bytes", settings.max_bytes()));
+    }
+  }
+
+  if (queue == nullptr) queue = AddQueue(command.queue, true, now);
+  for (const JobRow& row : purged) tables_.RemoveJob(row.key, row.record, row.state);
+  EnqueueReply reply;
+  reply.queue = command.queue;
+  reply.jobs.reserve(command.jobs.size());
+  for (const NewJob& job : command.jobs) {
+    JobRow row;
+    row.key = {queue->id, NextSequence()};
+    row.record = job.record;
+    std::string payload = std::move(*row.record.mutable_payload());
+    row.record.clear_payload();
+    row.record.set_create_ms(now.broker_ms);
+    row.record.set_create_wall_ms(now.wall_ms);
+    row.record.set_size_bytes(SizeOf(job.record));
+    if (job.expire_after_ms.has_value()) {
+      row.record.set_expiry_ms(now.broker_ms + *job.expire_after_ms);
+    }
+    row.state = FirstState(job, row.record, row.key.sequence, now);
+    reply.jobs.push_back({row.record.job_id().empty() ? storage::MakeJobId(row.key.sequence)
+                                                      : row.record.job_id(),
+                          static_cast<JobState>(row.state.state())});
+    Insert(queue, std::move(row), std::move(payload));
+  }
+  requests_.Remember(&tables_, command.request, reply, now.broker_ms);
+  return Result::Done(std::move(reply));
+}
+
+}  // namespace stint::engine

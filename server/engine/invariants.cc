@@ -1,0 +1,240 @@
+// What must hold between the rows of a store, and between rows and memory. A full walk, for
+// tests, the simulator and the store check; not for a busy broker.
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
+#include "storage/records.h"
+
+namespace stint::engine {
+
+using storage::Direction;
+using storage::Family;
+using storage::JobKey;
+
+namespace {
+
+absl::Status Broken(absl::string_view what, const JobKey& job) {
+  return absl::InternalError(
+      absl::StrCat(what, " (queue ", job.queue, ", sequence ", job.sequence, ")"));
+}
+
+absl::StatusOr<std::map<std::string, std::string>> AllRows(const storage::Store& store) {
+  constexpr size_t kPage = 10'000;
+  std::map<std::string, std::string> all;
+  std::string next(1, static_cast<char>(storage::kShard));
+  const std::string end(1, static_cast<char>(storage::kShard + 1));
+  while (true) {
+    auto rows = store.Scan(next, end, kPage, Direction::kForward);
+    if (!rows.ok()) return rows.status();
+    for (storage::Row& row : *rows) {
+      next = row.key + '\0';
+      all.emplace(std::move(row.key), std::move(row.value));
+    }
+    if (rows->size() < kPage) return all;
+  }
+}
+
+// Compares counters as kept with counters as counted.
+absl::Status CompareCounters(absl::string_view queue, const record::QueueCounters& kept,
+                             const record::QueueCounters& counted) {
+  const auto* descriptor = record::QueueCounters::descriptor();
+  const auto* reflection = kept.GetReflection();
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const auto* field = descriptor->field(i);
+    if (field->is_repeated() || field->name() == "grants") continue;
+    const int64_t a = reflection->GetInt64(kept, field);
+    const int64_t b = reflection->GetInt64(counted, field);
+    if (a != b) {
+      return absl::InternalError(absl::StrCat("queue ", queue, ": ", field->name(), " is kept as ",
+                                              a, " and counts ", b));
+    }
+  }
+  for (int p = 0; p <= kMaxPriority; ++p) {
+    const int64_t a = p < kept.ready_by_priority_size() ? kept.ready_by_priority(p) : 0;
+    const int64_t b = p < counted.ready_by_priority_size() ? counted.ready_by_priority(p) : 0;
+    if (a != b) {
+      return absl::InternalError(absl::StrCat("queue ", queue, ": ready in priority ", p,
+                                              " is kept as ", a, " and counts ", b));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CountJob(const record::JobRecord& record, const record::JobState& state,
+              record::QueueCounters* c) {
+  while (c->ready_by_priority_size() <= kMaxPriority) c->add_ready_by_priority(0);
+  const int64_t size = record.size_bytes();
+  switch (static_cast<JobState>(state.state())) {
+    case JobState::kReady:
+      c->set_ready(c->ready() + 1);
+      c->set_ready_by_priority(state.priority(), c->ready_by_priority(state.priority()) + 1);
+      c->set_waiting_bytes(c->waiting_bytes() + size);
+      break;
+    case JobState::kDelayed:
+      c->set_delayed(c->delayed() + 1);
+      c->set_waiting_bytes(c->waiting_bytes() + size);
+      break;
+    case JobState::kHeld:
+      c->set_held(c->held() + 1);
+      c->set_waiting_bytes(c->waiting_bytes() + size);
+      break;
+    case JobState::kLeased:
+      c->set_leased(c->leased() + 1);
+      c->set_leased_bytes(c->leased_bytes() + size);
+      break;
+    case JobState::kCompleted:
+      c->set_completed(c->completed() + 1);
+      c->set_finished_bytes(c->finished_bytes() + size + state.result_bytes());
+      break;
+    case JobState::kCancelled:
+      c->set_cancelled(c->cancelled() + 1);
+      c->set_finished_bytes(c->finished_bytes() + size + state.result_bytes());
+      break;
+    case JobState::kDead:
+      c->set_dead(c->dead() + 1);
+      c->set_dead_bytes(c->dead_bytes() + size + state.result_bytes());
+      break;
+  }
+}
+
+bool IsJobIndex(Family family) {
+  return family == Family::kReady || family == Family::kDue || family == Family::kDueWall ||
+         family == Family::kExpiry || family == Family::kExpiryWall || family == Family::kEnded;
+}
+
+}  // namespace
+
+absl::Status Engine::CheckInvariants(const storage::Store& store) const {
+  auto all = AllRows(store);
+  if (!all.ok()) return all.status();
+  std::map<uint32_t, record::QueueCounters> counted;
+  std::map<std::string, std::string> expected_index;
+  std::set<std::string> stale_allowed;  // index rows of purged jobs go in steps
+  size_t leased = 0;
+  for (const auto& [key, value] : *all) {
+    const auto family = storage::FamilyOf(key);
+    if (!family.has_value()) {
+      return absl::InternalError(absl::StrCat("unknown key ", absl::BytesToHexString(key)));
+    }
+    if (*family != Family::kJob) continue;
+    const auto job = storage::ParseJobRowKey(Family::kJob, key);
+    record::JobRecord record;
+    if (!job.has_value() || !record.ParseFromString(value)) {
+      return absl::InternalError("a job record cannot be read");
+    }
+    const auto queue = queue_ids_.find(job->queue);
+    if (queue == queue_ids_.end()) return Broken("job of no queue", *job);
+    if (job->sequence >= next_sequence_) return Broken("sequence from the future", *job);
+    const auto state_row = all->find(storage::JobRowKey(Family::kState, *job));
+    const auto lease_row = all->find(storage::JobRowKey(Family::kLease, *job));
+    if (state_row != all->end() && lease_row != all->end()) return Broken("two states", *job);
+    record::JobState state = storage::FreshState(record, job->sequence);
+    if (state_row != all->end() && !state.ParseFromString(state_row->second)) {
+      return Broken("state cannot be read", *job);
+    }
+    if (lease_row != all->end() && !state.ParseFromString(lease_row->second)) {
+      return Broken("lease cannot be read", *job);
+    }
+    if ((lease_row != all->end()) != (state.state() == storage::kStateLeased)) {
+      return Broken("lease row and state disagree", *job);
+    }
+    if (record.payload_apart() !=
+        (all->find(storage::JobRowKey(Family::kPayload, *job)) != all->end())) {
+      return Broken("payload row and record disagree", *job);
+    }
+    if (state.has_result() !=
+        (all->find(storage::JobRowKey(Family::kResult, *job)) != all->end())) {
+      return Broken("result row and state disagree", *job);
+    }
+    if (!record.job_id().empty()) {
+      const auto id = all->find(storage::JobIdKey(job->queue, record.job_id()));
+      if (id == all->end() || id->second != storage::EncodeNumber(job->sequence)) {
+        return Broken("own id does not lead to the job", *job);
+      }
+    }
+    const bool purged = storage::IsPurged(state, queue->second->record);
+    for (storage::Row& row : storage::IndexRows(*job, record, state)) {
+      if (purged) {
+        stale_allowed.insert(std::move(row.key));
+      } else {
+        expected_index.emplace(std::move(row.key), std::move(row.value));
+      }
+    }
+    if (purged) continue;
+    CountJob(record, state, &counted[job->queue]);
+    // Memory against rows.
+    if (state.state() == storage::kStateLeased) {
+      ++leased;
+      const Lease* lease = const_cast<LeaseTable&>(leases_).Find(*job);
+      if (lease == nullptr) return Broken("lease is not in memory", *job);
+      if (lease->state.SerializeAsString() != state.SerializeAsString()) {
+        return Broken("lease in memory differs from its row", *job);
+      }
+      if (state.owner_token() == 0 || state.owner_token() > last_token_) {
+        return Broken("lease with a token never given", *job);
+      }
+    }
+    if (storage::IsEnded(state.state()) && state.owner_token() != 0) {
+      return Broken("ended job with an owner", *job);
+    }
+    if (state.state() == storage::kStateReady) {
+      const ReadyWindow& window =
+          queue->second->windows[static_cast<size_t>(state.priority())];
+      const ReadyWindow::Place place{state.ready_ms(), job->sequence};
+      const bool covered = window.at_tail() || place < window.covered_to();
+      if (covered != window.entries().contains(place)) {
+        return Broken("ready order in memory differs from the index", *job);
+      }
+    }
+    if (state.state() == storage::kStateDelayed) {
+      const bool wall = state.has_due_wall_ms();
+      if (due_[wall ? 1 : 0].next_ms > (wall ? state.due_wall_ms() : state.due_ms())) {
+        return Broken("due time would be missed", *job);
+      }
+    }
+  }
+  if (leased != leases_.size()) {
+    return absl::InternalError(absl::StrCat("memory has ", leases_.size(), " leases, the store ",
+                                            leased));
+  }
+  for (const auto& [key, value] : *all) {
+    const auto family = storage::FamilyOf(key);
+    if (!IsJobIndex(*family)) continue;
+    const auto expected = expected_index.find(key);
+    if (expected != expected_index.end()) {
+      if (expected->second != value) {
+        return absl::InternalError(
+            absl::StrCat("index row differs: ", absl::BytesToHexString(key)));
+      }
+      expected_index.erase(expected);
+      continue;
+    }
+    record::IndexEntry entry;
+    const bool time_index = *family != Family::kReady && *family != Family::kEnded;
+    const bool of_deleted_queue = time_index && entry.ParseFromString(value) &&
+                                  !queue_ids_.contains(entry.queue());
+    if (!of_deleted_queue && stale_allowed.count(key) == 0) {
+      return absl::InternalError(
+          absl::StrCat("index row of no job: ", absl::BytesToHexString(key)));
+    }
+  }
+  if (!expected_index.empty()) {
+    return absl::InternalError(
+        absl::StrCat("index row is missing: ",
+                     absl::BytesToHexString(expected_index.begin()->first)));
+  }
+  for (const auto& [id, queue] : queue_ids_) {
+    if (absl::Status s = CompareCounters(queue->record.name(), queue->counters, counted[id]);
+        !s.ok()) {
+      return s;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stint::engine

@@ -1,0 +1,198 @@
+// What producers and operators do to one job: cancel, redrive, delete, update, wait.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/engine/engine.h"
+#include "server/engine/error.h"
+#include "server/engine/job_state.h"
+#include "server/engine/policy.h"
+#include "storage/records.h"
+
+namespace stint::engine {
+
+using storage::Read;
+
+namespace {
+
+std::string NameOf(const JobRef& job) {
+  return absl::StrCat("queues/", job.queue, "/jobs/", job.job_id);
+}
+
+absl::Status NotFound(const JobRef& job) {
+  ErrorDetails details;
+  details.reason = Reason::kJobNotFound;
+  details.resource_type = "job";
+  details.resource_name = NameOf(job);
+  return MakeError(std::move(details),
+                   absl::StrCat(NameOf(job), " does not exist, or its record is no longer kept"));
+}
+
+// The refusal for a read that did not find a readable job.
+Result Unreadable(Read read, const JobRef& job) {
+  if (read == Read::kUnknown) return Result::NeedsRows();
+  if (read == Read::kAbsent) return Result::Refused(NotFound(job));
+  return Result::Refused(MakeError(
+      Reason::kCorruptRecord, absl::StrCat("the record of ", NameOf(job), " cannot be read")));
+}
+
+Result WrongState(const JobRef& job, const record::JobState& state, absl::string_view what) {
+  const absl::string_view name = JobStateName(static_cast<JobState>(state.state()));
+  return Result::Refused(MakeError(Reason::kWrongState,
+                                   absl::StrCat(NameOf(job), " is ", name, ": ", what),
+                                   {{"job", NameOf(job)}, {"state", std::string(name)}}));
+}
+
+}  // namespace
+
+Result Engine::Handle(const CancelCommand& command, const Now& now) {
+  if (auto repeated = Repeated(command.request)) return *std::move(repeated);
+  QueueState* queue = nullptr;
+  JobRow row;
+  if (const Read read = FindJob(command.job, &queue, &row); read != Read::kFound) {
+    return Unreadable(read, command.job);
+  }
+  const auto state = static_cast<JobState>(row.state.state());
+  StateReply reply{JobState::kCancelled};
+  if (state == JobState::kLeased) {
+    reply.state = JobState::kLeased;
+    if (!row.state.cancel_requested()) {
+      record::JobState after = row.state;
+      after.set_cancel_requested(true);
+      after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
+      Move(queue, &row, std::move(after), now);
+    }
+  } else if (Allows(state, Event::kCancel)) {
+    End(queue, &row, row.state, EndReason::kCancelledByClient, "", now);
+  } else if (state != JobState::kCancelled) {
+    return WrongState(command.job, row.state, "it has ended and cannot be cancelled");
+  }
+  requests_.Remember(&tables_, command.request, reply, now.broker_ms);
+  return Result::Done(reply);
+}
+
+Result Engine::Handle(const RedriveCommand& command, const Now& now) {
+  if (auto repeated = Repeated(command.request)) return *std::move(repeated);
+  QueueState* queue = nullptr;
+  JobRow row;
+  if (const Read read = FindJob(command.job, &queue, &row); read != Read::kFound) {
+    return Unreadable(read, command.job);
+  }
+  if (!Allows(static_cast<JobState>(row.state.state()), Event::kRedrive)) {
+    return WrongState(command.job, row.state, "only dead and cancelled jobs can be redriven");
+  }
+  if (low_space_) {
+    ErrorDetails details;
+    details.reason = Reason::kStoreLowSpace;
+    details.retry_after_ms = 5 * kSecondMs;
+    return Result::Refused(MakeError(
+        std::move(details), "the broker's disk is nearly full: no job is revived until space "
+                            "returns"));
+  }
+  const record::QueueSettings& settings = queue->record.settings();
+  const record::QueueCounters& c = queue->counters;
+  if ((settings.has_max_jobs() &&
+       c.ready() + c.delayed() + c.held() + c.leased() >= settings.max_jobs()) ||
+      (settings.has_max_bytes() && c.waiting_bytes() + c.leased_bytes() +
+                                           row.record.size_bytes() > settings.max_bytes())) {
+    ErrorDetails details;
+    details.reason = Reason::kQueueFull;
+    details.metadata = {{"queue", command.job.queue}};
+    details.retry_after_ms = kSecondMs;
+    return Result::Refused(
+        MakeError(std::move(details), absl::StrCat("queue ", command.job.queue, " is full")));
+  }
+  record::JobState after = row.state;
+  ClearOwner(&after);
+  after.set_state(static_cast<int32_t>(JobState::kReady));
+  after.set_ready_ms(now.broker_ms);
+  after.set_failures(0);
+  after.set_consecutive_losses(0);
+  after.clear_end_reason();
+  after.clear_end_ms();
+  after.clear_end_wall_ms();
+  after.clear_kind_releases();
+  // An expiry that was in force before does not apply to a revived job.
+  after.set_started(true);
+  if (after.has_result()) tables_.DeleteResult(row.key);
+  Move(queue, &row, std::move(after), now);
+  const StateReply reply{JobState::kReady};
+  requests_.Remember(&tables_, command.request, reply, now.broker_ms);
+  return Result::Done(reply);
+}
+
+Result Engine::Handle(const DeleteJobCommand& command, const Now& now) {
+  if (auto repeated = Repeated(command.request)) return *std::move(repeated);
+  QueueState* queue = nullptr;
+  JobRow row;
+  if (const Read read = FindJob(command.job, &queue, &row); read != Read::kFound) {
+    return Unreadable(read, command.job);
+  }
+  if (row.state.state() == storage::kStateLeased && !command.force) {
+    return WrongState(command.job, row.state,
+                      "a worker holds it; cancel it, or delete it with force");
+  }
+  Remove(queue, row, now);
+  requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
+  return Result::Done(EmptyReply{});
+}
+
+Result Engine::Handle(const UpdateJobCommand& command, const Now& now) {
+  if (auto repeated = Repeated(command.request)) return *std::move(repeated);
+  QueueState* queue = nullptr;
+  JobRow row;
+  if (const Read read = FindJob(command.job, &queue, &row); read != Read::kFound) {
+    return Unreadable(read, command.job);
+  }
+  const auto state = static_cast<JobState>(row.state.state());
+  if (!Allows(state, Event::kUpdate)) {
+    return WrongState(command.job, row.state, "it has ended and cannot be changed");
+  }
+  const bool moves = command.delay_ms.has_value() || command.due_wall_ms.has_value();
+  if (moves && !Allows(state, Event::kMove)) {
+    return WrongState(command.job, row.state, "only a waiting job's due time can be changed");
+  }
+  record::JobState after = row.state;
+  if (command.priority.has_value()) after.set_priority(*command.priority);
+  if (command.max_attempts.has_value()) after.set_max_attempts(*command.max_attempts);
+  if (command.max_losses.has_value()) after.set_max_losses(*command.max_losses);
+  if (moves) {
+    const bool later = command.due_wall_ms.has_value() ? *command.due_wall_ms > now.wall_ms
+                                                       : *command.delay_ms > 0;
+    after.clear_due_ms();
+    after.clear_due_wall_ms();
+    after.set_ready_ms(now.broker_ms);
+    if (!later) {
+      after.set_state(storage::kStateReady);
+    } else {
+      after.set_state(storage::kStateDelayed);
+      if (command.due_wall_ms.has_value()) {
+        after.set_due_wall_ms(*command.due_wall_ms);
+      } else {
+        after.set_due_ms(now.broker_ms + *command.delay_ms);
+        after.set_ready_ms(after.due_ms());
+      }
+    }
+  }
+  Move(queue, &row, std::move(after), now);
+  JobReply reply{Snapshot(*queue, row), queue->record.settings()};
+  requests_.Remember(&tables_, command.request, reply, now.broker_ms);
+  return Result::Done(std::move(reply));
+}
+
+Result Engine::Handle(const WaitJobCommand& command, const Now& /*now*/) {
+  QueueState* queue = nullptr;
+  JobRow row;
+  if (const Read read = FindJob(command.job, &queue, &row); read != Read::kFound) {
+    return Unreadable(read, command.job);
+  }
+  if (!storage::IsEnded(row.state.state()) && command.wait_ms > 0) return Result::Parked(row.key);
+  JobReply reply{Snapshot(*queue, row), queue->record.settings()};
+  if (row.state.has_result()) {
+    const Read read = tables_.Result(row.key, &reply.job.result);
+    if (read == Read::kUnknown) return Result::NeedsRows();
+  }
+  return Result::Done(std::move(reply));
+}
+
+}  // namespace stint::engine

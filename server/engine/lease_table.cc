@@ -1,0 +1,62 @@
+#include "server/engine/lease_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stint::engine {
+
+int64_t Lease::NextMs() const {
+  int64_t next = deadline_ms;
+  if (state.run_limit_at_ms() != 0) next = std::min(next, state.run_limit_at_ms());
+  if (state.cancel_requested()) next = std::min(next, state.cancel_at_ms());
+  return next;
+}
+
+void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
+  const int64_t next = lease.NextMs();
+  leases_.insert_or_assign(job, std::move(lease));
+  due_.push({next, job});
+}
+
+Lease* LeaseTable::Find(const storage::JobKey& job) {
+  const auto it = leases_.find(job);
+  return it == leases_.end() ? nullptr : &it->second;
+}
+
+void LeaseTable::Remove(const storage::JobKey& job) { leases_.erase(job); }
+
+void LeaseTable::RemoveQueue(uint32_t queue) {
+  absl::erase_if(leases_, [queue](const auto& lease) { return lease.first.queue == queue; });
+}
+
+void LeaseTable::Clear() {
+  leases_.clear();
+  due_ = {};
+}
+
+void LeaseTable::Watch(const storage::JobKey& job, int64_t ms) { due_.push({ms, job}); }
+
+std::vector<storage::JobKey> LeaseTable::TakeDue(int64_t now_ms, size_t limit) {
+  std::vector<storage::JobKey> due;
+  while (!due_.empty() && due_.top().ms <= now_ms && due.size() < limit) {
+    const storage::JobKey job = due_.top().job;
+    due_.pop();
+    const Lease* lease = Find(job);
+    if (lease == nullptr) continue;
+    const int64_t next = lease->NextMs();
+    if (next > now_ms) {
+      due_.push({next, job});
+    } else if (std::find(due.begin(), due.end(), job) == due.end()) {
+      due.push_back(job);
+    }
+  }
+  return due;
+}
+
+int64_t LeaseTable::NextMs() const { return due_.empty() ? INT64_MAX : due_.top().ms; }
+
+void LeaseTable::ForEach(const std::function<void(const storage::JobKey&, Lease&)>& visit) {
+  for (auto& [job, lease] : leases_) visit(job, lease);
+}
+
+}  // namespace stint::engine

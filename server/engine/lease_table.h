@@ -1,0 +1,63 @@
+// All live leases, in memory: the state of each leased job as its row has it, and the
+// deadline, which is nowhere else. Renewals touch only this table.
+#ifndef STINT_SERVER_ENGINE_LEASE_TABLE_H_
+#define STINT_SERVER_ENGINE_LEASE_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "storage/keys.h"
+#include "storage/record.pb.h"
+
+namespace stint::engine {
+
+struct Lease {
+  record::JobState state;
+  // Broker time at which it lapses.
+  int64_t deadline_ms = 0;
+  // Hash of (worker, request id) of the call that got it; 0: none.
+  uint64_t request_hash = 0;
+
+  // The next time anything happens to it by itself.
+  int64_t NextMs() const;
+};
+
+class LeaseTable {
+ public:
+  void Put(const storage::JobKey& job, Lease lease);
+  Lease* Find(const storage::JobKey& job);
+  void Remove(const storage::JobKey& job);
+  // Removes all leases of a queue.
+  void RemoveQueue(uint32_t queue);
+  void Clear();
+  size_t size() const { return leases_.size(); }
+
+  // Looks at the lease again at `ms`, or earlier if it is due earlier.
+  void Watch(const storage::JobKey& job, int64_t ms);
+  // Up to `limit` leases for which NextMs() <= now. Each is given out once: whoever leaves it
+  // in the table must Watch it again.
+  std::vector<storage::JobKey> TakeDue(int64_t now_ms, size_t limit);
+  // When TakeDue may next give something; INT64_MAX: never. May be early, never late.
+  int64_t NextMs() const;
+
+  void ForEach(const std::function<void(const storage::JobKey&, Lease&)>& visit);
+
+ private:
+  struct Entry {
+    int64_t ms;
+    storage::JobKey job;
+    bool operator>(const Entry& other) const { return ms > other.ms; }
+  };
+  absl::flat_hash_map<storage::JobKey, Lease> leases_;
+  // At least one entry for each lease, not later than its NextMs(); renewals leave old ones
+  // behind, which are pushed on when they come up.
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;
+};
+
+}  // namespace stint::engine
+
+#endif  // STINT_SERVER_ENGINE_LEASE_TABLE_H_

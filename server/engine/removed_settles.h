@@ -1,0 +1,49 @@
+// Answers of settles whose jobs are no longer kept, so that a worker that repeats one gets
+// the same answer: for 10 min or the newest 1,000,000, whichever is less. In memory, and in
+// one row a group, in time buckets that are dropped whole.
+#ifndef STINT_SERVER_ENGINE_REMOVED_SETTLES_H_
+#define STINT_SERVER_ENGINE_REMOVED_SETTLES_H_
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "storage/keys.h"
+#include "storage/record.pb.h"
+#include "storage/store.h"
+#include "storage/tables.h"
+
+namespace stint::engine {
+
+class RemovedSettles {
+ public:
+  // The answer, if it is still remembered.
+  const record::SettleAnswer* Find(const storage::JobKey& job) const;
+  // A job that was settled is being removed in the group at hand.
+  void Add(const storage::JobKey& job, const record::SettleAnswer& answer, int64_t now_ms);
+
+  // Writes the row of the group at hand, if it removed anything.
+  void FinishGroup(storage::Tables* tables, uint64_t group, int64_t now_ms);
+  bool HasUnwritten() const { return unwritten_.entries_size() > 0; }
+
+  // When DropOld has something to do; INT64_MAX: never.
+  int64_t NextMs() const;
+  void DropOld(storage::Tables* tables, int64_t now_ms);
+
+  // Reads the rows back.
+  absl::Status Load(const storage::Store& store, int64_t now_ms);
+
+ private:
+  void Trim(int64_t now_ms);
+
+  absl::flat_hash_map<storage::JobKey, record::SettleAnswer> answers_;
+  std::deque<std::pair<int64_t, storage::JobKey>> order_;  // oldest first
+  std::deque<uint32_t> buckets_;                           // start in seconds, oldest first
+  record::RemovedSettles unwritten_;
+};
+
+}  // namespace stint::engine
+
+#endif  // STINT_SERVER_ENGINE_REMOVED_SETTLES_H_

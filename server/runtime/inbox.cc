@@ -1,0 +1,122 @@
+#include "server/runtime/inbox.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "server/engine/error.h"
+
+namespace stint::runtime {
+
+Lane LaneOf(const engine::Command& command) {
+  if (std::holds_alternative<engine::SettleCommand>(command) ||
+      std::holds_alternative<engine::HeartbeatCommand>(command)) {
+    return Lane::kSettle;
+  }
+  if (std::holds_alternative<engine::LeaseCommand>(command)) return Lane::kDispatch;
+  return Lane::kOther;
+}
+
+size_t OperationsOf(const engine::Command& command) {
+  if (const auto* settle = std::get_if<engine::SettleCommand>(&command)) {
+    return settle->items.size();
+  }
+  if (const auto* enqueue = std::get_if<engine::EnqueueCommand>(&command)) {
+    return enqueue->jobs.size();
+  }
+  if (const auto* lease = std::get_if<engine::LeaseCommand>(&command)) {
+    return static_cast<size_t>(lease->max_jobs);
+  }
+  return std::holds_alternative<engine::HeartbeatCommand>(command) ? 0 : 1;
+}
+
+absl::Status Inbox::Push(Call call) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_.ok()) return closed_;
+    LaneState& lane = lanes_[static_cast<size_t>(LaneOf(call.command))];
+    // A heartbeat takes a place in its lane all the same.
+    const size_t operations = std::max<size_t>(1, OperationsOf(call.command));
+    if (!lane.calls.empty() && (lane.operations + operations > limits_.lane_operations ||
+                                lane.bytes + call.bytes > limits_.lane_bytes)) {
+      engine::ErrorDetails details;
+      details.reason = engine::Reason::kOverloaded;
+      details.retry_after_ms = 100;
+      return engine::MakeError(std::move(details),
+                               absl::StrCat("the broker has ", lane.operations,
+                                            " operations of this kind waiting; try again later"));
+    }
+    lane.operations += operations;
+    lane.bytes += call.bytes;
+    lane.calls.push_back(std::move(call));
+  }
+  changed_.notify_one();
+  return absl::OkStatus();
+}
+
+void Inbox::TakeFrom(LaneState* lane, size_t operations, Taken* taken) {
+  while (!lane->calls.empty()) {
+    Call& next = lane->calls.front();
+    const size_t counts = OperationsOf(next.command);
+    const bool fits = taken->operations + counts <= operations &&
+                      taken->bytes + next.bytes <= limits_.group_bytes;
+    if (!fits && !taken->calls.empty()) return;
+    taken->operations += counts;
+    taken->bytes += next.bytes;
+    lane->operations -= std::max<size_t>(1, counts);
+    lane->bytes -= next.bytes;
+    taken->calls.push_back(std::move(next));
+    lane->calls.pop_front();
+    if (!fits) return;
+    // Heartbeats count for nothing, but a group must end.
+    if (taken->calls.size() >= limits_.group_operations) return;
+  }
+}
+
+std::vector<Call> Inbox::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  woken_ = false;
+  LaneState& settle = lanes_[static_cast<size_t>(Lane::kSettle)];
+  LaneState& dispatch = lanes_[static_cast<size_t>(Lane::kDispatch)];
+  LaneState& other = lanes_[static_cast<size_t>(Lane::kOther)];
+  const size_t quarter = limits_.group_operations / 4;
+  const size_t for_dispatch = dispatch.calls.empty() ? 0 : quarter;
+  const size_t for_other = other.calls.empty() ? 0 : quarter;
+  Taken taken;
+  TakeFrom(&settle, limits_.group_operations - for_dispatch - for_other, &taken);
+  TakeFrom(&dispatch, limits_.group_operations - for_other, &taken);
+  TakeFrom(&other, limits_.group_operations, &taken);
+  return std::move(taken.calls);
+}
+
+bool Inbox::empty() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const LaneState& lane) { return lane.calls.empty(); });
+}
+
+void Inbox::Wait(int64_t timeout_ms) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] {
+    return woken_ || std::any_of(lanes_.begin(), lanes_.end(),
+                                 [](const LaneState& lane) { return !lane.calls.empty(); });
+  });
+  woken_ = false;
+}
+
+void Inbox::Wake() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+void Inbox::Close(absl::Status reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = std::move(reason);
+}
+
+}  // namespace stint::runtime

@@ -1,0 +1,79 @@
+// Commands waiting to be applied, in three lanes, each bounded in operations and bytes, so
+// that a flood in one never holds up another. Thread-safe.
+//
+//   settle    settles, heartbeats                    first, all that is not kept for the others
+//   dispatch  LeaseJobs                              a quarter of each group is kept for it
+//   other     everything else                        a quarter of each group is kept for it
+#ifndef STINT_SERVER_RUNTIME_INBOX_H_
+#define STINT_SERVER_RUNTIME_INBOX_H_
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/engine/limits.h"
+#include "server/runtime/gateway.h"
+
+namespace stint::runtime {
+
+enum class Lane { kSettle = 0, kDispatch = 1, kOther = 2 };
+
+Lane LaneOf(const engine::Command& command);
+// What a command counts for against a group's and a lane's limit. A heartbeat writes nothing
+// and counts for nothing in a group.
+size_t OperationsOf(const engine::Command& command);
+
+struct InboxLimits {
+  size_t lane_operations = engine::kMaxLaneOperations;
+  size_t lane_bytes = engine::kMaxLaneBytes;
+  size_t group_operations = engine::kMaxGroupOperations;
+  size_t group_bytes = engine::kMaxGroupBytes;
+};
+
+class Inbox {
+ public:
+  explicit Inbox(const InboxLimits& limits) : limits_(limits) {}
+
+  // OVERLOADED when the lane is full; the reason it was closed with once it is closed.
+  absl::Status Push(Call call);
+  // The calls of the next group. One that is over the limits by itself comes alone.
+  std::vector<Call> Take();
+  bool empty() const;
+
+  // Returns when there is a call, Wake was called, or `timeout_ms` has passed.
+  void Wait(int64_t timeout_ms);
+  void Wake();
+
+  // Refuses everything from now on, with `reason`.
+  void Close(absl::Status reason);
+
+ private:
+  struct LaneState {
+    std::deque<Call> calls;
+    size_t operations = 0;
+    size_t bytes = 0;
+  };
+  struct Taken {
+    std::vector<Call> calls;
+    size_t operations = 0;
+    size_t bytes = 0;
+  };
+  // Takes from a lane while the group stays within `operations`.
+  void TakeFrom(LaneState* lane, size_t operations, Taken* taken);
+
+  const InboxLimits limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<LaneState, 3> lanes_;
+  bool woken_ = false;
+  absl::Status closed_;
+};
+
+}  // namespace stint::runtime
+
+#endif  // STINT_SERVER_RUNTIME_INBOX_H_

@@ -1,0 +1,501 @@
+#include "server/runtime/loop.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "server/engine/error.h"
+#include "server/engine/policy.h"
+
+namespace stint::runtime {
+
+using engine::Outcome;
+using engine::Reason;
+using engine::Verdict;
+
+namespace {
+
+// How often the loop looks around by itself. Well under kStallMs, so that waiting for calls
+// is never taken for a stall.
+constexpr int64_t kLongestWaitMs = 500;
+// More rounds of fetching than any group needs; a sign of a mistake, not of load.
+constexpr int kMaxRounds = 100;
+
+absl::Status Expired() {
+  return engine::MakeError(Reason::kCallExpired,
+                           "nobody waited for the answer any more; the call had no effect");
+}
+
+absl::Status JobGone() {
+  return engine::MakeError(Reason::kJobNotFound, "the job was removed before it ended");
+}
+
+absl::Status Unavailable(Reason reason, absl::string_view message) {
+  engine::ErrorDetails details;
+  details.reason = reason;
+  details.retry_after_ms = engine::kSecondMs;
+  return engine::MakeError(std::move(details), message);
+}
+
+}  // namespace
+
+Loop::Loop(storage::Store* store, const Clock* clock, Executor* executor,
+           const LoopOptions& options, LoopHooks hooks)
+    : store_(store),
+      clock_(clock),
+      executor_(executor),
+      options_(options),
+      hooks_(std::move(hooks)),
+      engine_(options.engine, &rows_),
+      broker_time_(clock),
+      inbox_(options.inbox),
+      boot_id_(clock->BootId()) {}
+
+Loop::~Loop() = default;
+
+absl::Status Loop::Start() {
+  // The engine needs the time to load, and the time goes on from what it loads.
+  auto row = store_->MultiGet({storage::MetaKey(storage::kGroupRow)});
+  if (!row.ok()) return row.status();
+  record::GroupRecord last;
+  if (row->front().has_value()) last.ParseFromString(*row->front());
+  broker_time_.Start(last);
+  if (absl::Status s = engine_.Load(*store_, Now()); !s.ok()) return s;
+  last_group_ = engine_.loaded_group().group();
+  synced_.store(last_group_, std::memory_order_release);
+  last_pass_boot_ms_ = last_second_boot_ms_ = clock_->BootMs();
+  engine_.set_low_space(store_->CheckSpace().low);
+  started_.store(true);
+  return absl::OkStatus();
+}
+
+absl::Status Loop::Submit(Call call) {
+  if (!started_.load()) {
+    return Unavailable(Reason::kStarting, "the broker is starting; try again in a moment");
+  }
+  unanswered_.fetch_add(1);
+  absl::Status pushed = inbox_.Push(std::move(call));
+  if (!pushed.ok()) unanswered_.fetch_sub(1);
+  return pushed;
+}
+
+void Loop::BeginDrain() {
+  drain_asked_.store(true);
+  inbox_.Wake();
+}
+
+bool Loop::Drained() const { return drain_asked_.load() && unanswered_.load() == 0; }
+
+engine::Now Loop::Now() {
+  return {broker_time_.NowMs(), clock_->WallMs(), engine::Mix(hooks_.entropy, ++passes_)};
+}
+
+bool Loop::Step() {
+  if (failed_ || !started_) return false;
+  bool worked = FinishSync();
+  if (failed_) return false;
+  if (!failure_.ok() && syncing_ == nullptr) {
+    StoreFailed(std::exchange(failure_, absl::OkStatus()));
+    return true;
+  }
+  // Nothing more can be decided until the group in sync is durable; the pass is not complete.
+  if (open_.has_value() && syncing_ != nullptr) return worked;
+
+  const engine::Now now = Now();
+  NoticeStall(now);
+  EverySecond();
+  if (!open_.has_value()) worked = OpenGroup(now) || worked;
+  if (failed_) return false;
+  if (!failure_.ok()) return true;
+  if (open_.has_value() && syncing_ == nullptr) {
+    CommitGroup();
+    worked = true;
+  }
+  last_pass_boot_ms_ = clock_->BootMs();
+  return worked;
+}
+
+int64_t Loop::WaitMs() {
+  if (open_.has_value()) return kLongestWaitMs;  // woken when the sync has returned
+  const engine::Now now = Now();
+  int64_t wait = kLongestWaitMs;
+  const int64_t next = std::min(engine_.NextDueMs(now), matcher_.NextMs());
+  if (next != INT64_MAX) wait = std::min(wait, next - now.broker_ms);
+  if (trailer_at_ms_ != INT64_MAX) wait = std::min(wait, trailer_at_ms_ - clock_->BootMs());
+  return std::max<int64_t>(0, wait);
+}
+
+bool Loop::FinishSync() {
+  absl::Status result;
+  {
+    const std::lock_guard<std::mutex> lock(sync_mutex_);
+    if (!sync_result_.has_value()) return false;
+    result = *std::move(sync_result_);
+    sync_result_.reset();
+  }
+  if (result.ok()) {
+    syncing_.reset();
+  } else {
+    StoreFailed(result);
+  }
+  return true;
+}
+
+void Loop::StoreFailed(const absl::Status& why) {
+  if (absl::IsResourceExhausted(why)) {
+    Recover(why);
+  } else {
+    Fail(why);
+  }
+}
+
+void Loop::NoticeStall(const engine::Now& now) {
+  const int64_t gap_ms = clock_->BootMs() - last_pass_boot_ms_;
+  hold_lapses_ = gap_ms > engine::kStallMs;
+  if (!hold_lapses_) return;
+  engine_.ForgiveStall(gap_ms, now);
+  if (hooks_.on_notice && engine_.lease_count() > 0) {
+    hooks_.on_notice(absl::StrCat("the broker stood still for ", gap_ms,
+                                  " ms; every lease gets that time back"));
+  }
+}
+
+void Loop::EverySecond() {
+  const int64_t boot_ms = clock_->BootMs();
+  if (boot_ms >= trailer_at_ms_) {
+    write_trailer_ = true;
+    trailer_at_ms_ = INT64_MAX;
+  }
+  if (boot_ms - last_second_boot_ms_ < engine::kSecondMs) return;
+  last_second_boot_ms_ = boot_ms;
+  const storage::Space space = store_->CheckSpace();
+  if (space.low != engine_.low_space() && hooks_.on_notice) {
+    hooks_.on_notice(space.low
+                         ? absl::StrCat("disk nearly full (", space.free_bytes,
+                                        " bytes free): new jobs are refused, all else goes on")
+                         : "disk space has returned: new jobs are taken again");
+  }
+  engine_.set_low_space(space.low);
+  // Broker time on disk keeps up while anything waits for it.
+  if (engine_.HasPending()) write_trailer_ = true;
+  for (ParkedCall& gone : matcher_.TakeAbandoned()) {
+    if (gone.job.has_value()) engine_.Unwatch(*gone.job);
+    std::vector<Reply> reply;
+    reply.push_back({std::move(gone.call.done), {Expired(), {}}});
+    Publish(&reply);
+  }
+  // Wake-ups are for speed; this look is for correctness.
+  for (const std::string& queue : matcher_.Queues()) {
+    if (engine_.ReadyIn(queue) > 0) runnable_.insert(queue);
+  }
+}
+
+void Loop::StartDraining(std::vector<Item>* items) {
+  draining_ = true;
+  engine_.set_draining(true);
+  runnable_.clear();
+  for (ParkedCall& parked : matcher_.TakeAll()) EndWait(std::move(parked), items);
+}
+
+void Loop::EndWait(ParkedCall parked, std::vector<Item>* items) {
+  if (!parked.job.has_value()) {
+    Answer(&parked.call, {absl::OkStatus(), engine::LeaseReply{}});
+    return;
+  }
+  // Answered with the job as it is.
+  engine_.Unwatch(*parked.job);
+  std::get<engine::WaitJobCommand>(parked.call.command).wait_ms = 0;
+  Item item;
+  item.call = std::move(parked.call);
+  items->push_back(std::move(item));
+}
+
+const engine::Command& Loop::Item::command() const {
+  if (call.has_value()) return call->command;
+  if (parked.has_value()) return parked->call.command;
+  return own;
+}
+
+bool Loop::OpenGroup(const engine::Now& now) {
+  open_.emplace();
+  std::vector<Item> items;
+  if (drain_asked_.load() && !draining_) StartDraining(&items);
+  for (ParkedCall& parked : matcher_.TakeExpired(now.broker_ms)) {
+    EndWait(std::move(parked), &items);
+  }
+  for (Call& call : inbox_.Take()) {
+    Item item;
+    item.call = std::move(call);
+    items.push_back(std::move(item));
+  }
+  std::vector<Item> due;
+  for (engine::Command& command :
+       engine_.DueCommands(now, engine::kMaxGroupOperations / 4, !hold_lapses_)) {
+    Item item;
+    item.own = std::move(command);
+    due.push_back(std::move(item));
+  }
+  if (items.empty() && due.empty() && runnable_.empty() && !write_trailer_ &&
+      open_->replies.empty()) {
+    open_.reset();
+    return false;
+  }
+  if (absl::Status s = ApplyAll(&items, &due, now); !s.ok()) {
+    // Calls that have not been answered in this group get the same answer as those that have.
+    for (std::vector<Item>* list : {&items, &due}) {
+      for (Item& item : *list) {
+        if (item.done) continue;
+        if (item.call.has_value()) Answer(&*item.call, {});
+        if (item.parked.has_value()) Answer(&item.parked->call, {});
+      }
+    }
+    failure_ = std::move(s);
+    return true;
+  }
+  open_->writes = engine_.HasChanges() || write_trailer_;
+  return true;
+}
+
+absl::Status Loop::ApplyAll(std::vector<Item>* items, std::vector<Item>* due,
+                            const engine::Now& now) {
+  rows_.Forget(synced_group());
+  rows_.BeginGroup();
+  for (int round = 0;; ++round) {
+    engine_.BeginPass();
+    bool settle_pending = false;
+    bool pending = false;
+    for (Item& item : *items) {
+      if (!item.done) ApplyItem(&item, now);
+      if (item.done) continue;
+      pending = true;
+      settle_pending = settle_pending || LaneOf(item.command()) == Lane::kSettle;
+    }
+    // Settles and heartbeats come before the lapses they prevent.
+    for (Item& item : *due) {
+      if (!item.done && !settle_pending) ApplyItem(&item, now);
+      pending = pending || !item.done;
+    }
+    AnswerEnded();
+    ServeWoken(items, now);
+    for (const Item& item : *items) pending = pending || !item.done;
+    if (!pending) return absl::OkStatus();
+    if (round == kMaxRounds) {
+      return absl::InternalError("a command does not come to an end; this is a bug");
+    }
+    if (rows_.HasNeeds()) {
+      if (absl::Status s = rows_.Fetch(*store_); !s.ok()) return s;
+    }
+  }
+}
+
+void Loop::ApplyItem(Item* item, const engine::Now& now) {
+  Call* call = item->call.has_value()     ? &*item->call
+               : item->parked.has_value() ? &item->parked->call
+                                          : nullptr;
+  if (call != nullptr && call->abandoned && call->abandoned()) {
+    Answer(call, {Expired(), {}});
+    item->done = true;
+    return;
+  }
+  engine::Result result = engine_.Apply(item->command(), now);
+  switch (result.verdict) {
+    case Verdict::kNeedsRows:
+    case Verdict::kAgain:
+      return;
+    case Verdict::kParked:
+      item->done = true;
+      ParkItem(item, result, now);
+      return;
+    case Verdict::kDone:
+      item->done = true;
+      if (call == nullptr) {
+        if (!result.outcome.status.ok() && hooks_.on_notice) {
+          hooks_.on_notice(std::string(result.outcome.status.message()));
+        }
+        return;
+      }
+      if (auto* info = std::get_if<engine::ServerInfoReply>(&result.outcome.body)) {
+        info->parked_calls = static_cast<int64_t>(matcher_.size());
+        info->synced_group = synced_group();
+      }
+      Answer(call, std::move(result.outcome));
+      return;
+  }
+}
+
+void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now& now) {
+  if (item->parked.has_value()) {
+    matcher_.Park(*std::move(item->parked));
+    return;
+  }
+  Call* call = &*item->call;
+  if (matcher_.size() >= options_.max_parked_calls) {
+    engine::ErrorDetails details;
+    details.reason = Reason::kOverloaded;
+    details.retry_after_ms = engine::kSecondMs;
+    Answer(call, {engine::MakeError(std::move(details),
+                                    absl::StrCat(matcher_.size(), " calls are waiting already; ",
+                                                 "call again without a wait, or later")),
+                  {}});
+    return;
+  }
+  ParkedCall parked;
+  parked.id = matcher_.NextId();
+  if (const auto* wait = std::get_if<engine::WaitJobCommand>(&call->command)) {
+    parked.job = result.parked_job;
+    parked.deadline_ms = now.broker_ms + wait->wait_ms;
+    engine_.Watch(result.parked_job);
+  } else {
+    parked.deadline_ms =
+        now.broker_ms + std::get<engine::LeaseCommand>(call->command).wait_ms;
+  }
+  parked.call = std::move(*call);
+  matcher_.Park(std::move(parked));
+}
+
+void Loop::ServeWoken(std::vector<Item>* items, const engine::Now& now) {
+  for (std::string& queue : engine_.TakeWoken()) runnable_.insert(std::move(queue));
+  if (draining_) runnable_.clear();
+  size_t served = items->size();
+  for (auto it = runnable_.begin(); it != runnable_.end();) {
+    const std::string queue = *it;
+    size_t waiting_for_rows = 0;
+    bool more = true;
+    while (more && static_cast<size_t>(engine_.ReadyIn(queue)) > waiting_for_rows) {
+      // The rest of a long line goes into the next group.
+      if (served >= engine::kMaxGroupOperations) return;
+      std::optional<ParkedCall> parked = matcher_.TakeFirst(queue);
+      if (!parked.has_value()) break;
+      ++served;
+      Item item;
+      item.parked = std::move(parked);
+      ApplyItem(&item, now);
+      if (!item.done) {
+        ++waiting_for_rows;
+        items->push_back(std::move(item));
+      } else {
+        // Parked again: there was nothing for it after all.
+        more = !item.parked.has_value() || item.parked->call.done == nullptr ||
+               engine_.ReadyIn(queue) > 0;
+      }
+    }
+    it = runnable_.erase(it);
+  }
+}
+
+void Loop::AnswerEnded() {
+  for (engine::EndedJob& ended : engine_.TakeEnded()) {
+    for (ParkedCall& parked : matcher_.TakeWaitersOf(ended.key)) {
+      engine_.Unwatch(ended.key);
+      if (ended.reply.has_value()) {
+        Answer(&parked.call, {absl::OkStatus(), *ended.reply});
+      } else {
+        Answer(&parked.call, {JobGone(), {}});
+      }
+    }
+  }
+}
+
+void Loop::Answer(Call* call, Outcome outcome) {
+  open_->replies.push_back({std::move(call->done), std::move(outcome)});
+}
+
+void Loop::CommitGroup() {
+  if (!open_->writes) {
+    std::vector<Reply> replies = std::move(open_->replies);
+    open_.reset();
+    Publish(&replies);
+    return;
+  }
+  const engine::Now now = Now();
+  engine::GroupStamp stamp;
+  stamp.mark = {++last_group_, synced_group()};
+  stamp.now = now;
+  stamp.boot_ms = clock_->BootMs();
+  stamp.boot_id = boot_id_;
+  engine_.FinishGroup(stamp);
+  const storage::Batch batch = rows_.Seal(stamp.mark);
+  const absl::StatusOr<storage::Ticket> ticket = store_->Commit(batch, store_->epoch());
+  if (!ticket.ok()) {
+    StoreFailed(ticket.status());
+    return;
+  }
+  // A trailer needs no trailer of its own.
+  trailer_at_ms_ = open_->replies.empty() && write_trailer_ ? INT64_MAX
+                                                            : stamp.boot_ms + options_.trailer_ms;
+  write_trailer_ = false;
+  open_->number = last_group_;
+  syncing_ = std::make_shared<Group>(*std::move(open_));
+  open_.reset();
+  executor_->Post([this, ticket = *ticket, group = syncing_] {
+    absl::Status synced = store_->Sync(ticket);
+    if (synced.ok()) {
+      synced_.store(group->number, std::memory_order_release);
+      Publish(&group->replies);
+    }
+    {
+      const std::lock_guard<std::mutex> lock(sync_mutex_);
+      sync_result_ = std::move(synced);
+    }
+    inbox_.Wake();
+  });
+}
+
+void Loop::Publish(std::vector<Reply>* replies) {
+  for (Reply& reply : *replies) {
+    reply.done(std::move(reply.outcome));
+    unanswered_.fetch_sub(1);
+  }
+  replies->clear();
+}
+
+void Loop::AnswerGroups(const absl::Status& status) {
+  for (Group* group : {syncing_.get(), open_.has_value() ? &*open_ : nullptr}) {
+    if (group == nullptr) continue;
+    for (Reply& reply : group->replies) reply.outcome = {status, {}};
+    Publish(&group->replies);
+  }
+  syncing_.reset();
+  open_.reset();
+}
+
+void Loop::Recover(const absl::Status& why) {
+  if (hooks_.on_notice) {
+    hooks_.on_notice(absl::StrCat("the disk is full (", why.message(),
+                                  "); opening the store again in low space"));
+  }
+  AnswerGroups(Unavailable(Reason::kStoreRecovering,
+                           "the disk was full while the call was being written: outcome "
+                           "unknown, repeat it with the same request_id or token"));
+  if (absl::Status s = store_->Recover(); !s.ok()) return Fail(s);
+  if (absl::Status s = engine_.Load(*store_, Now()); !s.ok()) return Fail(s);
+  last_group_ = engine_.loaded_group().group();
+  synced_.store(last_group_, std::memory_order_release);
+  engine_.set_draining(draining_);
+  engine_.set_low_space(store_->CheckSpace().low);
+  write_trailer_ = false;
+  trailer_at_ms_ = INT64_MAX;
+}
+
+void Loop::Fail(const absl::Status& why) {
+  Abort(Unavailable(Reason::kStoreFailed,
+                    "the store failed: outcome unknown, repeat the call with the same "
+                    "request_id or token when the broker is back"));
+  if (hooks_.on_fatal) hooks_.on_fatal(why);
+}
+
+void Loop::Abort(const absl::Status& reason) {
+  failed_ = true;
+  inbox_.Close(reason);
+  AnswerGroups(reason);
+  std::vector<Reply> replies;
+  while (!inbox_.empty()) {
+    for (Call& call : inbox_.Take()) replies.push_back({std::move(call.done), {reason, {}}});
+  }
+  for (ParkedCall& parked : matcher_.TakeAll()) {
+    replies.push_back({std::move(parked.call.done), {reason, {}}});
+  }
+  Publish(&replies);
+}
+
+}  // namespace stint::runtime

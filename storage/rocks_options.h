@@ -1,0 +1,27 @@
+// How RocksDB is set up for Stint, each choice with its reason.
+//
+// Threads: any.
+#ifndef STINT_STORAGE_ROCKS_OPTIONS_H_
+#define STINT_STORAGE_ROCKS_OPTIONS_H_
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+
+#include <memory>
+#include <vector>
+
+#include "storage/rocks_store.h"
+
+namespace stint::storage {
+
+// `env` must live longer than the database.
+rocksdb::DBOptions MakeDbOptions(const RocksOptions& options, rocksdb::Env* env,
+                                 std::shared_ptr<rocksdb::Logger> logger);
+
+// One for each column family, in the order of ColumnFamily.
+std::vector<rocksdb::ColumnFamilyDescriptor> MakeColumnFamilies(
+    const RocksOptions& options, const std::shared_ptr<rocksdb::Cache>& block_cache);
+
+}  // namespace stint::storage
+
+#endif  // STINT_STORAGE_ROCKS_OPTIONS_H_

@@ -1,0 +1,1 @@
+stint_test(NAME store_conformance_test SOURCES store_conformance_test.cc LIBS stint_rocks)

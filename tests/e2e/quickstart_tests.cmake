@@ -1,0 +1,5 @@
+if(TARGET stintd AND TARGET stint)
+  stint_script_test(NAME quickstart COMMAND ./quickstart_test.sh TIMEOUT 120)
+else()
+  stint_declare(quickstart_test.sh)
+endif()
