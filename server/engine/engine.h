@@ -136,6 +136,9 @@ class Engine {
 
   // No more grants.
   void set_draining(bool draining) { draining_ = draining; }
+  // Gives up a part of the oldest completed and cancelled history of every queue, to make
+  // room; takes effect with the next DueCommands.
+  void GiveUpHistory(const Now& now);
   // Refuses what adds jobs.
   void set_low_space(bool low) { low_space_ = low; }
   bool low_space() const { return low_space_; }
@@ -159,6 +162,8 @@ class Engine {
     std::array<int64_t, 2> retention_ms = {INT64_MAX, INT64_MAX};
     // Nothing older is left in the two histories: where retention starts to look.
     std::array<int64_t, 2> oldest_ended_ms = {0, 0};
+    // Ended jobs to give up although retention would keep them.
+    int64_t give_up = 0;
     int64_t forget_ms = INT64_MAX;
     bool record_changed = false;
     bool counters_changed = false;

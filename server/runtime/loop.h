@@ -112,7 +112,7 @@ class Loop final : public Gateway {
   // Takes note of how the group in sync came out.
   bool FinishSync();
   void NoticeStall(const engine::Now& now);
-  void EverySecond();
+  void EverySecond(const engine::Now& now);
   void StartDraining(std::vector<Item>* items);
   // Collects and applies the next group; false: there was nothing to do.
   bool OpenGroup(const engine::Now& now);
