@@ -111,8 +111,8 @@ class RocksStoreTest : public testing::Test {
     return contents;
   }
 
-  static std::vector<std::string> FilesNamed(const std::string& folder,
-                                             const std::function<bool(const std::string&)>& wanted) {
+  static std::vector<std::string> FilesNamed(
+      const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (wanted(entry.path().filename().string())) files.push_back(entry.path().string());
@@ -164,8 +164,7 @@ TEST_F(RocksStoreTest, AFolderThatCannotBeMadeIsRefused) {
 
 TEST_F(RocksStoreTest, AFileInPlaceOfTheFolderIsRefused) {
   WriteFile(folder_.File("file"), "x");
-  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // --- The format ------------------------------------------------------------------------------
@@ -433,9 +432,7 @@ TEST_F(VanishedFiles, ADamagedTableIsFoundWhenItIsRead) {
   ASSERT_THAT(damaged, Not(IsEmpty()));
   const auto store = TryOpen(copy());
   const absl::Status status =
-      store.ok()
-          ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status()
-          : store.status();
+      store.ok() ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status() : store.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(Text(status), HasSubstr("CORRUPT_RECORD"));
 }
