@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "storage/format.h"
 #include "storage/keys.h"
@@ -332,6 +335,54 @@ TEST_P(StoreConformance, SaysWhetherThereIsRoom) {
   const Space space = store_->CheckSpace();
   EXPECT_FALSE(space.low);
   EXPECT_GT(space.free_bytes, 0u);
+}
+
+// One thread commits, one syncs, two read: each read sees one whole commit, and never an older
+// one than the read before it.
+TEST_P(StoreConformance, ReadsBesideCommitsAndSyncsSeeWholeCommits) {
+  constexpr uint64_t kCommits = 400;
+  const Keys keys = {MetaKey("x"), JobRowKey(Family::kJob, {1, 1}),
+                     JobRowKey(Family::kLease, {1, 1}), "of no family"};
+  std::atomic<uint64_t> committed{0};
+  std::atomic<bool> done{false};
+  std::thread committer([&] {
+    for (uint64_t i = 1; i <= kCommits; ++i) {
+      Batch batch;
+      for (const std::string& key : keys) batch.Put(key, absl::StrCat(i));
+      Commit(batch);
+      committed = i;
+      committed.notify_all();
+    }
+  });
+  std::thread syncer([&] {
+    for (uint64_t synced = 0; synced < kCommits;) {
+      committed.wait(synced);
+      synced = committed;
+      EXPECT_TRUE(store_->Sync(synced).ok());
+    }
+    done = true;
+  });
+  const auto read = [&] {
+    uint64_t last = 0;
+    for (bool last_time = false; !last_time;) {
+      last_time = done;
+      auto values = store_->MultiGet(keys);
+      ASSERT_TRUE(values.ok()) << values.status();
+      uint64_t seen = 0;
+      if (values->at(0)) {
+        ASSERT_TRUE(absl::SimpleAtoi(*values->at(0), &seen));
+      }
+      for (const auto& value : *values) ASSERT_EQ(value, values->at(0));
+      ASSERT_GE(seen, last);
+      last = seen;
+    }
+    EXPECT_EQ(last, kCommits);
+  };
+  std::thread reader(read);
+  read();
+  reader.join();
+  committer.join();
+  syncer.join();
 }
 
 // Random keys and batches, over several column families.

@@ -445,6 +445,43 @@ TEST_F(VanishedFiles, ALogWithItsBeginningLostRefuses) {
   EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("groups 4 to 5"));
 }
 
+// Files of one age among files of another, as a volume may bring them back after a power cut.
+TEST_F(VanishedFiles, PartsOfTwoAgesRefuse) {  // S81
+  Crash();
+  const std::map<std::string, std::string> old = Contents(copy());
+  Start();
+  for (uint64_t group = 7; group <= 12; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
+  ASSERT_TRUE(store_->Recover().ok());
+  for (uint64_t group = 13; group <= 15; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
+  const auto is_log = [](const std::string& name) { return LogNumber(name).has_value(); };
+  const auto is_list = [](const std::string& name) {
+    return name == "CURRENT" || absl::StartsWith(name, "MANIFEST-");
+  };
+  // The newer folder with all old files of a kind in place of its own.
+  const auto mix = [&](const std::function<bool(const std::string&)>& kind) {
+    Crash();
+    for (const std::string& file : FilesNamed(copy(), kind)) fs::remove(file);
+    for (const auto& [name, bytes] : old) {
+      if (kind(name)) WriteFile(copy() + "/" + name, bytes);
+    }
+  };
+  mix(is_log);
+  ExpectRefuses(copy());
+  mix(is_list);
+  ExpectRefuses(copy());
+  // The old tables are there as well, so that nothing is missing but groups 7 to 12.
+  for (const auto& [name, bytes] : old) {
+    if (absl::EndsWith(name, ".sst")) WriteFile(copy() + "/" + name, bytes);
+  }
+  EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("CORRUPT_RECORD: groups "));
+  mix([](const std::string&) { return false; });
+  ExpectOpens(copy(), 15);
+}
+
 // --- The reserve -----------------------------------------------------------------------------
 
 TEST_F(RocksStoreTest, TheReserveIsMadeOfRealBlocksAndBuiltAgain) {
