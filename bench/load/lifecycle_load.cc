@@ -5,6 +5,7 @@
 // Every enqueue carries a request_id, and every answer counted came after the broker's sync:
 // the broker knows no other kind.
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_split.h"
 #include "stint/v1/job_service.grpc.pb.h"
 #include "stint/v1/queue_service.grpc.pb.h"
 #include "stint/v1/worker_service.grpc.pb.h"
@@ -42,16 +44,17 @@ struct Options {
 
 // CPU seconds a process has used.
 double CpuSeconds(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (pid == 0 || !std::getline(file, line)) return 0;
-  std::istringstream rest(line.substr(line.rfind(')') + 2));
-  std::string field;
-  double ticks = 0;
-  for (int i = 3; i <= 15 && rest >> field; ++i) {
-    if (i == 14 || i == 15) ticks += std::stod(field);
-  }
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string stat = text.str();
+  const size_t name_end = stat.rfind(')');
+  if (pid == 0 || name_end == std::string::npos) return 0;
+  // Fields 14 and 15 of proc(5), counted from the state, which is the third.
+  const std::vector<std::string> fields = absl::StrSplit(stat.substr(name_end + 2), ' ');
+  if (fields.size() < 13) return 0;
+  return (std::atof(fields[11].c_str()) + std::atof(fields[12].c_str())) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 struct Totals {
