@@ -318,17 +318,16 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
     return Result::Done(EmptyReply{});
   }
   const uint64_t bound = queue->record.purge_bound();
+  const std::string begin =
+      storage::JobRowKey(Family::kJob, {queue->id, queue->record.purge_cursor()});
   const auto range = tables_.rows().Scan(
-      storage::JobRowKey(Family::kJob, {queue->id, queue->record.purge_cursor()}),
-      storage::JobRowKey(Family::kJob, {queue->id, bound}), kMaxStepRows);
+      begin, storage::JobRowKey(Family::kJob, {queue->id, bound}), kMaxStepRows);
   if (!range.known) return Result::NeedsRows();
   std::vector<JobRow> purged;
   Reads reads;
-  uint64_t next = 0;
   for (const storage::Row& row : range.rows) {
     const auto key = storage::ParseJobRowKey(Family::kJob, row.key);
     if (!key.has_value()) continue;
-    next = key->sequence + 1;
     if (leases_.Find(*key) != nullptr) continue;
     JobRow job;
     job.key = *key;
@@ -341,12 +340,14 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
   if (reads.unknown) return Result::NeedsRows();
   // Purged jobs are counted no more; only their rows are left.
   for (const JobRow& job : purged) tables_.RemoveJob(job.key, job.record, job.state);
-  if (range.complete || next == 0) {
+  if (range.complete) {
     queue->record.set_purge_cursor(0);
     purging_.erase(queue->id);
     NoteEmpty(queue, now);
-  } else {
-    queue->record.set_purge_cursor(next);
+  } else if (const auto rest = storage::ParseJobRowKey(
+                 Family::kJob, absl::string_view(range.rest).substr(0, begin.size()))) {
+    const bool after = range.rest.size() > begin.size();
+    queue->record.set_purge_cursor(rest->sequence + (after ? 1 : 0));
   }
   RecordChanged(queue);
   return Result::Done(EmptyReply{});

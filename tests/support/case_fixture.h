@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "server/engine/limits.h"
+#include "storage/keys.h"
 #include "tests/support/broker_harness.h"
 
 namespace stint::testing {
@@ -77,6 +78,14 @@ class CaseTest : public ::testing::Test {
   }
   void Pause(const std::string& queue, bool paused = true) {
     Ask<engine::QueueReply>(engine::PauseQueueCommand{queue, paused, {}});
+  }
+
+  size_t RowsIn(storage::Family family) {
+    const auto rows = broker_.store().Scan(storage::FamilyBegin(family),
+                                           storage::FamilyEnd(family), SIZE_MAX,
+                                           storage::Direction::kForward);
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    return rows.ok() ? rows->size() : 0;
   }
 
   BrokerHarness broker_;
