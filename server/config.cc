@@ -337,7 +337,7 @@ absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& argu
   for (const Setting& setting : Settings()) {
     const std::string help = absl::StrCat(
         setting.help,
-        setting.form == Form::kText && setting.choices.empty()
+        setting.form == Form::kSwitch || (setting.form == Form::kText && setting.choices.empty())
             ? ""
             : absl::StrCat("; ", RangeOf(setting)),
         setting.standard.empty() ? "" : absl::StrCat(" (default ", setting.standard, ")"), " [",

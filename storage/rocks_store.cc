@@ -2,6 +2,7 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/experimental.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -29,8 +30,10 @@
 namespace stint::storage {
 namespace {
 
-// While space is low, so many deletions are put into tables at once, where they give space back.
-constexpr uint64_t kDeletionsWorthAFlush = 5'000;
+// So many deletions while space is low are worth the work of getting their space back at once.
+constexpr uint64_t kDeletionsWorthReclaiming = 1'000;
+// Each round takes deletions at least one level down; a store has few levels.
+constexpr int kReclaimRounds = 4;
 
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -133,6 +136,8 @@ class Rocks : public Store {
                               rocksdb::WriteBatch* write) const;
   // Puts what is in memory into tables, in the background.
   void Flush();
+  // Has the space of what was deleted while space was low given back soon.
+  void Reclaim();
   void Log(LogLevel level, const std::string& line) const {
     if (options_.log) options_.log(level, line);
   }
@@ -149,7 +154,8 @@ class Rocks : public Store {
   Reserve reserve_;
   bool low_ = false;
   uint64_t keys_since_flush_ = 0;
-  uint64_t deletions_since_flush_ = 0;
+  uint64_t deletions_while_low_ = 0;
+  int reclaim_rounds_ = 0;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_: the state after the last synced commit; the states after each later one.
@@ -183,9 +189,13 @@ absl::Status Rocks::Open() {
   }
   LogCuts cuts;
   cuts.shown_bytes = scan->readable_bytes;
+  const TableFiles tables = ListTables(options_.folder);
   absl::StatusOr<std::unique_ptr<Database>> database =
       Database::Open(options_, std::move(cuts), !folder->has_store, logger_);
-  if (!database.ok()) return database.status();
+  if (!database.ok()) {
+    RemoveAbandonedTables(options_.folder, tables);
+    return database.status();
+  }
   database_ = *std::move(database);
   absl::Status status = CheckAfterOpen(*scan);
   if (status.ok() && !folder->has_marker) status = WriteMarker(options_.folder);
@@ -197,7 +207,6 @@ absl::Status Rocks::Open() {
   view_ = database_->TakeSnapshot();
   last_ticket_ = 0;
   keys_since_flush_ = 0;
-  deletions_since_flush_ = 0;
   epoch_ = NextEpoch();
   return absl::OkStatus();
 }
@@ -359,10 +368,11 @@ absl::StatusOr<Ticket> Rocks::Commit(const Batch& batch, Epoch fence) {
         break;
       case Batch::Kind::kDelete:
         status = write.Delete(columns, op.key);
-        ++deletions_since_flush_;
+        if (low_) ++deletions_while_low_;
         break;
       case Batch::Kind::kDeleteRange:
         status = DeleteRange(op.key, op.value, &write);
+        if (low_) deletions_while_low_ += kDeletionsWorthReclaiming;
         break;
     }
   }
@@ -443,13 +453,40 @@ Space Rocks::CheckSpace() {
                                       " bytes are free, and the reserve stands again"));
   }
   low_ = space.low;
-  if (low_ && database_ != nullptr && deletions_since_flush_ >= kDeletionsWorthAFlush) Flush();
+  if (database_ != nullptr) Reclaim();
   return space;
+}
+
+// A deletion is a row of its own until a compaction takes it to the level where the deleted row
+// is, and none may be due for long. Nothing is begun without deletions, since a compaction needs
+// space before it gives any back.
+void Rocks::Reclaim() {
+  if (deletions_while_low_ >= kDeletionsWorthReclaiming) {
+    deletions_while_low_ = 0;
+    reclaim_rounds_ = kReclaimRounds;
+    Flush();
+  }
+  if (reclaim_rounds_ == 0) return;
+  for (const std::string& busy : {rocksdb::DB::Properties::kMemTableFlushPending,
+                                  rocksdb::DB::Properties::kNumRunningFlushes,
+                                  rocksdb::DB::Properties::kCompactionPending,
+                                  rocksdb::DB::Properties::kNumRunningCompactions}) {
+    uint64_t number = 0;
+    if (database_->db()->GetIntProperty(database_->columns(kJobColumns), busy, &number) &&
+        number > 0) {
+      return;
+    }
+  }
+  --reclaim_rounds_;
+  const rocksdb::Status status = rocksdb::experimental::SuggestCompactRange(
+      database_->db(), database_->columns(kJobColumns), nullptr, nullptr);
+  if (!status.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat("compaction was not begun: ", status.ToString()));
+  }
 }
 
 void Rocks::Flush() {
   keys_since_flush_ = 0;
-  deletions_since_flush_ = 0;
   rocksdb::FlushOptions options;
   options.wait = false;
   options.allow_write_stall = true;

@@ -46,6 +46,13 @@ absl::StatusOr<Files> ListFiles(const std::string& folder) {
   return files;
 }
 
+std::string ReadCurrent(const std::string& folder) {
+  std::string line;
+  std::ifstream file(absl::StrCat(folder, "/CURRENT"));
+  std::getline(file, line);
+  return line;
+}
+
 bool IsManifest(absl::string_view name) {
   return absl::ConsumePrefix(&name, kManifestPrefix) && !name.empty() &&
          std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
@@ -116,8 +123,7 @@ absl::StatusOr<FolderState> InspectFolder(const std::string& folder) {
     return state;
   }
   state.has_store = true;
-  std::string manifest;
-  std::getline(std::ifstream(absl::StrCat(folder, "/CURRENT")), manifest);
+  const std::string manifest = ReadCurrent(folder);
   if (!IsManifest(manifest)) {
     return Broken(folder, "CURRENT", current->second == 0 ? "is empty" : "does not name a manifest",
                   CurrentRemedy(*files));
@@ -128,6 +134,25 @@ absl::StatusOr<FolderState> InspectFolder(const std::string& folder) {
                   "Put the file back from a copy of the volume. ");
   }
   return state;
+}
+
+TableFiles ListTables(const std::string& folder) {
+  TableFiles tables;
+  tables.current = ReadCurrent(folder);
+  const absl::StatusOr<Files> files = ListFiles(folder);
+  if (!files.ok()) return tables;
+  for (const auto& [name, bytes] : *files) {
+    if (absl::EndsWith(name, ".sst")) tables.names.insert(name);
+  }
+  return tables;
+}
+
+void RemoveAbandonedTables(const std::string& folder, const TableFiles& before) {
+  const TableFiles now = ListTables(folder);
+  if (now.current.empty() || now.current != before.current) return;
+  for (const std::string& name : now.names) {
+    if (before.names.count(name) == 0) unlink(absl::StrCat(folder, "/", name).c_str());
+  }
 }
 
 absl::Status WriteMarker(const std::string& folder) {

@@ -292,7 +292,7 @@ class Engine {
 
   // Derived from rows; see Load.
   absl::flat_hash_map<std::string, std::unique_ptr<QueueState>> queues_;
-  absl::flat_hash_map<uint32_t, QueueState*> queue_ids_;
+  absl::btree_map<uint32_t, QueueState*> queue_ids_;
   LeaseTable leases_;
   std::array<TimeIndex, 2> due_;     // broker time, wall time
   std::array<TimeIndex, 2> expiry_;  // broker time, wall time
@@ -311,8 +311,6 @@ class Engine {
   std::vector<EndedJob> ended_;
 
   absl::btree_map<storage::JobKey, int> watched_;
-  // (worker, request id) hash -> jobs granted by that call.
-  absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> lease_requests_;
   bool draining_ = false;
   bool low_space_ = false;
 };

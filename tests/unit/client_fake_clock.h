@@ -53,16 +53,20 @@ class ManualClock final : public client::Clock {
   }
 
   // Blocks until somebody waits for a time at most `within` from now.
-  void AwaitWaiter(absl::Duration within) {
+  void AwaitWaiter(absl::Duration within) { AwaitWaiter(absl::ZeroDuration(), within); }
+  // As above, for exactly that time.
+  void AwaitWaiterFor(absl::Duration exactly) { AwaitWaiter(exactly, exactly); }
+
+ private:
+  void AwaitWaiter(absl::Duration least, absl::Duration most) {
     std::unique_lock<std::mutex> lock(mutex_);
     registered_.wait(lock, [&] {
       return std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter& waiter) {
-        return waiter.until > now_ && waiter.until <= now_ + within;
+        return waiter.until > now_ && waiter.until >= now_ + least && waiter.until <= now_ + most;
       });
     });
   }
 
- private:
   struct Waiter {
     std::condition_variable* changed;
     std::mutex* mutex;

@@ -37,7 +37,7 @@ TEST_F(WorkerTest, S28HeartbeatsGoOnWhileItStops) {
   });
   gate.AwaitArrivals(1);
   auto stopped = StopInBackground(worker.get(), absl::Seconds(60));
-  clock_.AwaitWaiter(absl::Seconds(60));
+  clock_.AwaitWaiterFor(absl::Seconds(60));
   for (int beat = 1; beat <= 7; ++beat) {
     clock_.AwaitWaiter(absl::Seconds(5));
     clock_.Advance(absl::Seconds(5));
@@ -63,7 +63,7 @@ TEST_F(WorkerTest, S57LessGraceThanTheJobNeeds) {
   });
   started.AwaitArrivals(1);
   auto stopped = StopInBackground(worker.get(), absl::Seconds(3));
-  clock_.AwaitWaiter(absl::Seconds(3));
+  clock_.AwaitWaiterFor(absl::Seconds(3));
   clock_.Advance(absl::Seconds(3));
   const StopReport report = stopped.get();
   EXPECT_EQ(report.unsettled, 0);
@@ -83,7 +83,7 @@ TEST_F(WorkerTest, HandsBackAJobWhoseHandlerIgnoresItsCancel) {
   });
   gate.AwaitArrivals(1);
   auto stopped = StopInBackground(worker.get(), absl::ZeroDuration());
-  clock_.AwaitWaiter(absl::Milliseconds(500));
+  clock_.AwaitWaiterFor(absl::Milliseconds(500));
   clock_.Advance(absl::Milliseconds(500));
   broker_.WaitForState(job, v1::JOB_STATE_READY);
   const StopReport report = stopped.get();
@@ -105,7 +105,7 @@ TEST_F(WorkerTest, ASecondStopShortensTheGrace) {
   });
   started.AwaitArrivals(1);
   auto first = StopInBackground(worker.get(), absl::Hours(1));
-  clock_.AwaitWaiter(absl::Hours(1));
+  clock_.AwaitWaiterFor(absl::Hours(1));
   EXPECT_EQ(worker->Stop(absl::ZeroDuration()).unsettled, 0);
   first.get();
   EXPECT_EQ(broker_.GetJob(job).state(), v1::JOB_STATE_READY);
@@ -123,7 +123,7 @@ TEST_F(WorkerTest, S58ResultsAreDeliveredWhenTheBrokerComesBackInTime) {
   gate.AwaitArrivals(50);
   broker_.SetDown(true);
   auto stopped = StopInBackground(worker.get(), absl::Seconds(10));
-  clock_.AwaitWaiter(absl::Seconds(10));
+  clock_.AwaitWaiterFor(absl::Seconds(10));
   gate.Open();
   broker_.WaitForCalls("SettleJobs", 1);
   clock_.AwaitWaiter(absl::Milliseconds(100));
