@@ -12,9 +12,7 @@ log lines on the pipe. The broker's log is printed when its test fails.
 
 import collections
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,8 @@ import unittest
 
 import grpc
 
-from stint_api import Api, CHANNEL_OPTIONS, DEADLINE, Refused, SOURCE, pb, watch_health
+from stint_api import Api, CHANNEL_OPTIONS, Refused, SOURCE, pb, watch_health
+from watched_process import DEADLINE, WatchedProcess, environment_without_ours
 
 BIN = os.environ.get("STINT_BIN") or os.path.join(SOURCE, "build/dev/bin")
 STINTD = os.path.join(BIN, "stintd")
@@ -35,38 +34,25 @@ SERVING = 1
 HOST = f"127.{64 + (os.getpid() >> 16) % 64}.{(os.getpid() >> 8) % 256}.{os.getpid() % 256}"
 
 
-class Broker:
+class Broker(WatchedProcess):
     """One data folder and one address; the process behind them comes and goes."""
 
     def __init__(self, folder, arguments=(), environment=None, command=()):
+        super().__init__()
         self.folder = folder
         self.arguments = list(arguments)
         self.environment = environment or {}
         self.command = list(command)  # what runs stintd, such as fiu-run
-        self.listen = f"{HOST}:0"
-        self.process = None
-        self.lines = []  # of all processes, oldest first
-        self.first_line = 0  # of the process that runs now
-        self._changed = threading.Condition()
-        self._reader = None
+        self.address = f"{HOST}:0"
         self._apis = []
-
-    # --- The process ---------------------------------------------------------------------------
 
     def launch(self):
         """Starts the process and returns at once."""
-        assert self.process is None
-        self.first_line = len(self.lines)
         storage = [] if "--memory" in self.arguments else ["--data-dir", self.folder]
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith("STINT_")}
-        environment.update(self.environment)
-        self.process = subprocess.Popen(
-            self.command + [STINTD, "--listen", self.listen] + storage + self.arguments,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=environment, start_new_session=True)
-        self._reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)
-        self._reader.start()
+        self.launch_command(
+            self.command + [STINTD, "--listen", self.address] + storage + self.arguments,
+            environment_without_ours(self.environment))
+        return self
 
     def start(self):
         """Starts the process and waits until the broker says that it is ready."""
@@ -74,13 +60,16 @@ class Broker:
         self.wait_until_ready()
         return self
 
+    def restart(self):
+        self.kill()
+        return self.start()
+
     def wait_until_ready(self, timeout=DEADLINE):
-        address = self.wait_for_line(r"listening address=(\S+)", timeout).group(1)
-        self.listen = address
-        with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        self.address = self.wait_for_line(r"listening address=(\S+)", timeout).group(1)
+        with grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
             call, statuses = watch_health(channel, timeout)
-            reader = self._reader
-            ended = threading.Thread(target=lambda: (reader.join(), call.cancel()), daemon=True)
+            ended = threading.Thread(target=lambda: (self.output_ended(), call.cancel()),
+                                     daemon=True)
             ended.start()
             try:
                 for status in statuses:
@@ -92,88 +81,14 @@ class Broker:
             finally:
                 call.cancel()
 
-    def kill(self):
-        """kill -9. Returns when the process is gone."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.wait()
-
-    def terminate(self):
-        """SIGTERM; the exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.wait()
-
-    def restart(self):
-        self.kill()
-        return self.start()
-
-    def freeze(self):
-        os.killpg(self.process.pid, signal.SIGSTOP)
-
-    def thaw(self):
-        os.killpg(self.process.pid, signal.SIGCONT)
-
-    def wait(self, timeout=DEADLINE):
-        """Waits for the end of the process; its exit code."""
-        code = self.process.wait(timeout)
-        self._reader.join(timeout)
-        self.process.stdout.close()
-        self.process = None
-        return code
-
-    def is_running(self):
-        return self.process is not None and self.process.poll() is None
-
-    def close(self):
-        for api in self._apis:
-            api.close()
-        if self.process is not None:
-            try:
-                self.thaw()
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it ended by itself
-            self.wait()
-
-    # --- What it says --------------------------------------------------------------------------
-
-    def _read(self, stream):
-        for line in iter(stream.readline, b""):
-            with self._changed:
-                self.lines.append(line.decode(errors="replace").rstrip("\n"))
-                self._changed.notify_all()
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for_line(self, pattern, timeout=DEADLINE):
-        """Waits for a line of this process's log; the match of the newest."""
-        expression = re.compile(pattern)
-
-        def find():
-            for line in reversed(self.lines[self.first_line:]):
-                match = expression.search(line)
-                if match:
-                    return match
-            return None if self._reader.is_alive() else False
-
-        with self._changed:
-            match = self._changed.wait_for(lambda: find() is not None, timeout) and find()
-        if not match:
-            raise AssertionError(f"no line of the broker's log matches {pattern}:\n{self.log()}")
-        return match
-
-    def log(self):
-        return "\n".join(self.lines)
-
-    # --- Ways to it ----------------------------------------------------------------------------
-
-    @property
-    def address(self):
-        return self.listen
-
     def api(self, secret=None, options=()):
+        """Plain stubs on a channel of their own."""
         api = Api(self.address, secret, options)
         self._apis.append(api)
         return api
+
+    def client_environment(self, more=None):
+        return environment_without_ours({"STINT_ADDRESS": self.address, **(more or {})})
 
     def stint(self, *arguments, environment=None, timeout=DEADLINE, **options):
         """Runs the command line against this broker; the finished process, output as text."""
@@ -181,12 +96,16 @@ class Broker:
                               capture_output=True, text=True, timeout=timeout, check=False,
                               **options)
 
-    def client_environment(self, more=None):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith("STINT_")}
-        environment["STINT_ADDRESS"] = self.address
-        environment.update(more or {})
-        return environment
+    def worker(self, *arguments):
+        """`stint work`, started."""
+        worker = WatchedProcess()
+        worker.launch_command([STINT, "work", *arguments], self.client_environment())
+        return worker
+
+    def close(self):
+        for api in self._apis:
+            api.close()
+        super().close()
 
 
 class BrokerTest(unittest.TestCase):
@@ -216,6 +135,12 @@ class BrokerTest(unittest.TestCase):
 
     def start_broker(self, *arguments, **options):
         return self.broker(*arguments, **options).start()
+
+    def worker(self, broker, *arguments):
+        """`stint work`, started; ended with the test."""
+        worker = broker.worker(*arguments)
+        self.addCleanup(worker.close)
+        return worker
 
     def refused(self, method, request, timeout=DEADLINE):
         """Makes the call, which must fail; how."""

@@ -20,9 +20,10 @@ import types
 
 import grpc
 
+from watched_process import DEADLINE
+
 SOURCE = os.environ.get("STINT_SOURCE") or os.path.normpath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "../.."))
-DEADLINE = 30  # seconds any single step may take on a busy machine
 
 _SERVICES = ("job", "worker", "queue", "admin")
 _MESSAGES = ("queue", "job", "lease", "error_reason")
