@@ -114,7 +114,6 @@ bool Loop::Step() {
     CommitGroup();
     worked = true;
   }
-  last_pass_boot_ms_ = clock_->BootMs();
   return worked;
 }
 
@@ -154,7 +153,10 @@ void Loop::StoreFailed(const absl::Status& why) {
 }
 
 void Loop::NoticeStall(const engine::Now& now) {
-  const int64_t gap_ms = clock_->BootMs() - last_pass_boot_ms_;
+  // From one pass's look at the clock to the next one's, so that a stall in the middle of a
+  // pass is seen as well.
+  const int64_t boot_ms = clock_->BootMs();
+  const int64_t gap_ms = boot_ms - std::exchange(last_pass_boot_ms_, boot_ms);
   hold_lapses_ = gap_ms > engine::kStallMs;
   if (!hold_lapses_) return;
   engine_.ForgiveStall(gap_ms, now);
