@@ -93,9 +93,9 @@ std::vector<Segment> SegmentsOf(absl::string_view from, absl::string_view to) {
   std::vector<Segment> segments;
   const std::vector<Border>& borders = Borders();
   // The last border at or before `from`; there is always one, the empty key.
-  auto border = std::upper_bound(
-      borders.begin(), borders.end(), from,
-      [](absl::string_view key, const Border& b) { return key < b.begin; });
+  auto border =
+      std::upper_bound(borders.begin(), borders.end(), from,
+                       [](absl::string_view key, const Border& b) { return key < b.begin; });
   --border;
   while (from < to) {
     const auto next = border + 1;

@@ -1,5 +1,6 @@
 #include "client/cpp/connection.h"
 
+#include <grpc/support/time.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -178,10 +179,10 @@ struct Connection::Impl {
   std::string token;  // guarded by mutex
 
   absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
-                        absl::Time deadline, CallCanceller::Impl* canceller,
+                        gpr_timespec deadline, CallCanceller::Impl* canceller,
                         const std::string& secret) {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_deadline(deadline);
     if (!secret.empty()) context.AddMetadata("authorization", "Bearer " + secret);
     if (canceller != nullptr) {
       const std::lock_guard<std::mutex> lock(canceller->mutex);
@@ -247,7 +248,9 @@ const std::string& Connection::address() const { return impl_->options.address; 
 
 absl::Status Connection::Call(const char* method, const MessageLite& request, MessageLite* response,
                               absl::Duration deadline, CallCanceller* canceller) {
-  const absl::Time until = absl::Now() + deadline;
+  const gpr_timespec until =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
   CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
   std::string token;
   {

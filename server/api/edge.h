@@ -46,7 +46,7 @@ class Edge {
   explicit Edge(EdgeOptions options)
       : options_(std::move(options)), reads_(options_.read_threads, options_.max_waiting_reads) {}
 
-  // The broker is ready. `gateway` and `reader` must outlive the edge.
+  // The broker is ready. `gateway` and `reader` must stay until no call arrives any more.
   void Open(runtime::Gateway* gateway, const storage::Reader* reader, std::string page_key) {
     gateway_ = gateway;
     reader_ = reader;
@@ -57,8 +57,6 @@ class Edge {
   const EdgeLimits& limits() const { return options_.limits; }
   const ServerFacts& facts() const { return options_.facts; }
   void BeginDrain() const { options_.begin_drain(); }
-  // For the time in which the store is opened again.
-  ReadPool& reads() { return reads_; }
 
   // Hands a command to the engine. `finish(Reply&&, Exchange&)` is called with the answer;
   // a refusal goes straight to the caller.

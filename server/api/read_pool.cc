@@ -31,38 +31,21 @@ absl::Status ReadPool::Run(std::function<void()> read) {
     }
     waiting_.push_back(std::move(read));
   }
-  changed_.notify_all();
+  changed_.notify_one();
   return absl::OkStatus();
-}
-
-void ReadPool::Pause() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  paused_ = true;
-  changed_.wait(lock, [this] { return running_ == 0; });
-}
-
-void ReadPool::Resume() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    paused_ = false;
-  }
-  changed_.notify_all();
 }
 
 void ReadPool::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || (!paused_ && !waiting_.empty()); });
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
     if (stopping_) return;
     std::function<void()> read = std::move(waiting_.front());
     waiting_.pop_front();
-    ++running_;
     lock.unlock();
     read();
-    read = nullptr;  // what it holds goes before the read counts as ended
+    read = nullptr;  // what it holds goes without the lock
     lock.lock();
-    --running_;
-    changed_.notify_all();
   }
 }
 

@@ -2,7 +2,7 @@
 // thread of decisions waits for them. Bounded: when too many reads wait, a further one is
 // refused with OVERLOADED.
 //
-// Thread rule: Run from any thread; Pause and Resume from one thread at a time.
+// Thread rule: Run from any thread.
 #ifndef STINT_SERVER_API_READ_POOL_H_
 #define STINT_SERVER_API_READ_POOL_H_
 
@@ -28,11 +28,6 @@ class ReadPool {
 
   absl::Status Run(std::function<void()> read);
 
-  // Returns when no read is under way, and lets none begin until Resume: the store is being
-  // opened again. Meanwhile reads wait.
-  void Pause();
-  void Resume();
-
  private:
   void Work();
 
@@ -40,8 +35,6 @@ class ReadPool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
-  size_t running_ = 0;
-  bool paused_ = false;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

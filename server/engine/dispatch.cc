@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"
@@ -110,16 +111,10 @@ bool Engine::PeekReady(QueueState* queue, size_t skip, size_t wanted, const Now&
 
 std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t hash,
                                           const Now& now) {
-  const auto it = lease_requests_.find(hash);
-  if (it == lease_requests_.end()) return std::nullopt;
   LeaseReply reply;
   Reads reads;
-  for (const JobKey& job : it->second) {
-    const Lease* lease = leases_.Find(job);
-    if (lease == nullptr || lease->request_hash != hash ||
-        lease->state.worker() != command.worker) {
-      continue;
-    }
+  for (const JobKey& job : leases_.GrantedBy(hash)) {
+    if (leases_.Find(job)->state.worker() != command.worker) continue;
     QueueState* queue = FindQueue(job.queue);
     JobRow row;
     if (queue == nullptr || reads.Add(ReadJob(*queue, job, &row)) != Read::kFound) continue;
@@ -139,10 +134,7 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
     reply.leases.push_back(std::move(granted));
   }
   if (reads.unknown) return Result::NeedsRows();
-  if (reply.leases.empty()) {
-    lease_requests_.erase(it);
-    return std::nullopt;
-  }
+  if (reply.leases.empty()) return std::nullopt;
   return Result::Done(std::move(reply));
 }
 
@@ -192,6 +184,7 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
     JobRow row;
   };
   std::vector<Found> found;
+  absl::flat_hash_set<const QueueState*> seen;  // a queue may be named twice
   Reads reads;
   const auto wanted = static_cast<size_t>(command.max_jobs);
   int64_t bytes = 0;
@@ -199,6 +192,7 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
   for (const std::string& name : command.queues) {
     QueueState* queue = FindQueue(name);
     if (queue == nullptr || queue->record.paused() || queue->counters.ready() == 0) continue;
+    if (!seen.insert(queue).second) continue;
     std::vector<Candidate> candidates;
     if (!PeekReady(queue, queue->claims, wanted - found.size(), now, &candidates)) {
       reads.unknown = true;
@@ -234,7 +228,6 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
 
   // Then take.
   LeaseReply reply;
-  std::vector<JobKey> granted;
   for (Found& next : found) {
     const record::JobRecord& record = next.row.record;
     const bool expired =
@@ -247,12 +240,8 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
     }
     if (!Allows(static_cast<JobState>(next.row.state.state()), Event::kGrant)) continue;
     reply.leases.push_back(Grant(next.queue, &next.row, command, hash, now));
-    granted.push_back(next.row.key);
   }
-  if (!reply.leases.empty()) {
-    if (hash != 0) lease_requests_[hash] = std::move(granted);
-    return Result::Done(std::move(reply));
-  }
+  if (!reply.leases.empty()) return Result::Done(std::move(reply));
   if (!found.empty()) return Result::Again();  // all of them had expired
   return command.wait_ms > 0 ? Result::Parked() : Result::Done(std::move(reply));
 }

@@ -136,6 +136,9 @@ class Engine {
 
   // No more grants.
   void set_draining(bool draining) { draining_ = draining; }
+  // Gives up a part of the oldest completed and cancelled history of every queue, to make
+  // room; takes effect with the next DueCommands.
+  void GiveUpHistory(const Now& now);
   // Refuses what adds jobs.
   void set_low_space(bool low) { low_space_ = low; }
   bool low_space() const { return low_space_; }
@@ -159,6 +162,8 @@ class Engine {
     std::array<int64_t, 2> retention_ms = {INT64_MAX, INT64_MAX};
     // Nothing older is left in the two histories: where retention starts to look.
     std::array<int64_t, 2> oldest_ended_ms = {0, 0};
+    // Ended jobs to give up although retention would keep them.
+    int64_t give_up = 0;
     int64_t forget_ms = INT64_MAX;
     bool record_changed = false;
     bool counters_changed = false;
@@ -292,7 +297,7 @@ class Engine {
 
   // Derived from rows; see Load.
   absl::flat_hash_map<std::string, std::unique_ptr<QueueState>> queues_;
-  absl::flat_hash_map<uint32_t, QueueState*> queue_ids_;
+  absl::btree_map<uint32_t, QueueState*> queue_ids_;
   LeaseTable leases_;
   std::array<TimeIndex, 2> due_;     // broker time, wall time
   std::array<TimeIndex, 2> expiry_;  // broker time, wall time
@@ -311,8 +316,6 @@ class Engine {
   std::vector<EndedJob> ended_;
 
   absl::btree_map<storage::JobKey, int> watched_;
-  // (worker, request id) hash -> jobs granted by that call.
-  absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> lease_requests_;
   bool draining_ = false;
   bool low_space_ = false;
 };

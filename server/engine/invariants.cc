@@ -170,7 +170,7 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
     // Memory against rows.
     if (state.state() == storage::kStateLeased) {
       ++leased;
-      const Lease* lease = const_cast<LeaseTable&>(leases_).Find(*job);
+      const Lease* lease = leases_.Find(*job);
       if (lease == nullptr) return Broken("lease is not in memory", *job);
       if (lease->state.SerializeAsString() != state.SerializeAsString()) {
         return Broken("lease in memory differs from its row", *job);

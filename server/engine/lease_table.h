@@ -30,7 +30,10 @@ class LeaseTable {
  public:
   void Put(const storage::JobKey& job, Lease lease);
   Lease* Find(const storage::JobKey& job);
+  const Lease* Find(const storage::JobKey& job) const;
   void Remove(const storage::JobKey& job);
+  // Jobs whose live leases were granted by the call with this hash.
+  std::vector<storage::JobKey> GrantedBy(uint64_t request_hash) const;
   // Removes all leases of a queue.
   void RemoveQueue(uint32_t queue);
   void Clear();
@@ -52,7 +55,10 @@ class LeaseTable {
     storage::JobKey job;
     bool operator>(const Entry& other) const { return ms > other.ms; }
   };
+  void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
+
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
+  absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
   // At least one entry for each lease, not later than its NextMs(); renewals leave old ones
   // behind, which are pushed on when they come up.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -103,7 +103,7 @@ bool Loop::Step() {
 
   const engine::Now now = Now();
   NoticeStall(now);
-  EverySecond();
+  EverySecond(now);
   if (!open_.has_value()) worked = OpenGroup(now) || worked;
   if (failed_) return false;
   if (!failure_.ok()) return true;
@@ -160,7 +160,7 @@ void Loop::NoticeStall(const engine::Now& now) {
   }
 }
 
-void Loop::EverySecond() {
+void Loop::EverySecond(const engine::Now& now) {
   const int64_t boot_ms = clock_->BootMs();
   if (boot_ms >= trailer_at_ms_) {
     write_trailer_ = true;
@@ -169,13 +169,8 @@ void Loop::EverySecond() {
   if (boot_ms - last_second_boot_ms_ < engine::kSecondMs) return;
   last_second_boot_ms_ = boot_ms;
   const storage::Space space = store_->CheckSpace();
-  if (space.low != engine_.low_space() && hooks_.on_notice) {
-    hooks_.on_notice(space.low
-                         ? absl::StrCat("disk nearly full (", space.free_bytes,
-                                        " bytes free): new jobs are refused, all else goes on")
-                         : "disk space has returned: new jobs are taken again");
-  }
   engine_.set_low_space(space.low);
+  if (space.tight) engine_.GiveUpHistory(now);
   // Broker time on disk keeps up while anything waits for it.
   if (engine_.HasPending()) write_trailer_ = true;
   for (ParkedCall& gone : matcher_.TakeAbandoned()) {

@@ -72,6 +72,8 @@ class Loop final : public Gateway {
   bool Step();
   // How long to wait before the next Step when there is nothing to do.
   int64_t WaitMs();
+  // Whether a call that comes in ends the wait; else only Inbox::Wake does.
+  bool WantsCalls() const { return !open_.has_value(); }
   Inbox& inbox() { return inbox_; }
 
   // Drain was asked for, and every call taken has been answered.
@@ -110,7 +112,7 @@ class Loop final : public Gateway {
   // Takes note of how the group in sync came out.
   bool FinishSync();
   void NoticeStall(const engine::Now& now);
-  void EverySecond();
+  void EverySecond(const engine::Now& now);
   void StartDraining(std::vector<Item>* items);
   // Collects and applies the next group; false: there was nothing to do.
   bool OpenGroup(const engine::Now& now);

@@ -34,6 +34,8 @@ struct Refusal {
   std::vector<std::pair<std::string, std::string>> violations;  // field, description
 };
 
+class FakeCore;
+
 class FakeBroker {
  public:
   // Payloads and results over this are refused.
@@ -86,16 +88,11 @@ class FakeBroker {
   void SetHeartbeatInterval(absl::Duration interval);
 
  private:
-  class Core;
-  class JobServiceImpl;
-  class WorkerServiceImpl;
-  class QueueServiceImpl;
-  class AdminServiceImpl;
   struct Services;
 
   std::vector<std::string> RawRequests(absl::string_view method) const;
 
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<FakeCore> core_;
   std::unique_ptr<Services> services_;
 };
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -81,11 +80,6 @@ class LogWriter {
 
   std::string bytes_;
 };
-
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
 
 }  // namespace stint::test
 

@@ -1,4 +1,5 @@
-// A folder that exists as long as the object and is then removed with all that is in it.
+// A folder that exists as long as the object and is then removed with all that is in it; files
+// read and written whole.
 // Threads: one.
 #ifndef STINT_TESTS_SUPPORT_TEMP_FOLDER_H_
 #define STINT_TESTS_SUPPORT_TEMP_FOLDER_H_
@@ -6,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -32,6 +35,17 @@ class TempFolder {
  private:
   std::string path_;
 };
+
+// The bytes of a file; empty when it cannot be read.
+inline std::string ReadFile(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+inline void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
 
 }  // namespace stint::test
 

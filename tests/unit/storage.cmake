@@ -1,2 +1,10 @@
 stint_test(NAME keys_test SOURCES keys_test.cc LIBS stint_storage LABELS tsan)
 stint_test(NAME log_scanner_test SOURCES log_scanner_test.cc LIBS stint_storage LABELS tsan)
+stint_test(NAME rocks_store_test SOURCES rocks_store_test.cc LIBS stint_rocks TIMEOUT 180)
+
+stint_test(NAME rocks_kill_test SOURCES rocks_kill_test.cc LIBS stint_rocks TIMEOUT 180)
+if(TARGET rocks_kill_test)
+  target_compile_definitions(rocks_kill_test PRIVATE STORE_WRITER="$<TARGET_FILE:store_writer>")
+  add_dependencies(rocks_kill_test store_writer)
+endif()
+stint_test(NAME rocks_full_disk_test SOURCES rocks_full_disk_test.cc LIBS stint_rocks TIMEOUT 180)

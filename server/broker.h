@@ -1,0 +1,48 @@
+// The broker put together: settings to store, to loop, to edge, to server; and taken apart
+// again in order. No decisions about jobs.
+//
+// How it is used: one object, one Run, which returns when RequestDrain was called (by a signal
+// or by DrainServer) or the store has failed. Thread rule: Run on one thread, RequestDrain on
+// any.
+#ifndef STINT_SERVER_BROKER_H_
+#define STINT_SERVER_BROKER_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/config.h"
+#include "server/exit_codes.h"
+
+namespace stint {
+
+class Broker {
+ public:
+  explicit Broker(Config config) : config_(std::move(config)) {}
+  Broker(const Broker&) = delete;
+  Broker& operator=(const Broker&) = delete;
+
+  ExitCode Run();
+  void RequestDrain();
+
+ private:
+  // The first of the two to happen counts.
+  struct Stop {
+    bool drain = false;
+    std::optional<absl::Status> failure;
+  };
+  Stop WaitForStop();
+
+  const Config config_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Stop stop_;  // guarded by mutex_
+};
+
+}  // namespace stint
+
+#endif  // STINT_SERVER_BROKER_H_
