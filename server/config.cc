@@ -232,10 +232,10 @@ const std::vector<Setting>& Settings() {
       {"drain_timeout",
        Form::kDuration,
        &Config::drain_timeout_ms,
-       "8s",
+       "5s",
        kSecond,
        10 * kMinute,
-       "How long calls under way may take after SIGTERM",
+       "How long calls and streams under way may take after SIGTERM",
        {}},
   };
   return *settings;

@@ -162,6 +162,8 @@ Examples:
   stint jobs get email/order-17
   stint jobs get email/order-17 --result > result.json)");
   session.OnChosen(get_command, [get, &session] { return RunGet(*get, session); });
+
+  AddJobChangeCommands(jobs, session);
 }
 
 }  // namespace stint::cli

@@ -248,9 +248,9 @@ const std::string& Connection::address() const { return impl_->options.address; 
 
 absl::Status Connection::Call(const char* method, const MessageLite& request, MessageLite* response,
                               absl::Duration deadline, CallCanceller* canceller) {
-  const gpr_timespec until = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
+  const gpr_timespec until =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
   CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
   std::string token;
   {

@@ -106,14 +106,13 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
   QueueState* queue = FindQueue(command.queue);
   if (queue == nullptr) return Result::Refused(NotFound(command.queue));
   const record::QueueCounters& c = queue->counters;
-  const int64_t jobs = c.ready() + c.delayed() + c.held() + c.leased() + c.completed() +
-                       c.cancelled() + c.dead();
+  const int64_t jobs =
+      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead();
   if (jobs > 0 && !command.force) {
-    return Result::Refused(
-        MakeError(Reason::kWrongState,
-                  absl::StrCat("queue ", command.queue, " holds ", jobs,
-                               " jobs; purge it first, or delete it with force"),
-                  {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
+    return Result::Refused(MakeError(Reason::kWrongState,
+                                     absl::StrCat("queue ", command.queue, " holds ", jobs,
+                                                  " jobs; purge it first, or delete it with force"),
+                                     {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
   }
   RemoveQueue(queue);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
@@ -189,13 +188,8 @@ Result Engine::Handle(const QueueStatsCommand& command, const Now& now) {
   if (queue == nullptr) return Result::Refused(NotFound(command.queue));
   QueueStatsReply reply;
   reply.counters = queue->counters;
-  for (size_t p = 0; p < queue->windows.size(); ++p) {
-    ReadyWindow& window = queue->windows[p];
-    const bool holds = static_cast<int>(p) < queue->counters.ready_by_priority_size() &&
-                       queue->counters.ready_by_priority(static_cast<int>(p)) > 0;
-    while (holds && window.entries().empty() && !window.at_tail()) {
-      if (!ExtendWindow(queue, static_cast<uint8_t>(p))) return Result::NeedsRows();
-    }
+  if (!KnowHeads(queue)) return Result::NeedsRows();
+  for (const ReadyWindow& window : queue->windows) {
     if (window.entries().empty()) continue;
     reply.oldest_ready_age_ms =
         std::max(reply.oldest_ready_age_ms,

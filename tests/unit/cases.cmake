@@ -1,0 +1,3 @@
+# The rules of engine, runtime and storage, and the field cases, on the harness.
+stint_test(NAME loop_rounds_test SOURCES loop_rounds_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME engine_purge_test SOURCES engine_purge_test.cc LIBS stint_harness LABELS tsan)
