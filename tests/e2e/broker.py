@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -154,6 +155,16 @@ class BrokerTest(unittest.TestCase):
         refused = self.refused(method, request)
         self.assertEqual(refused.reason, reason, f"{request} got {refused}")
         return refused
+
+
+def wait_until(condition, timeout=DEADLINE):
+    """For what gives no sign when it changes, such as the size of a folder; all else is awaited
+    by a waiting call, a line of the log or the end of a process."""
+    never = threading.Event()
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "it did not become true"
+        never.wait(0.05)
 
 
 def tail(lines, count=60):

@@ -5,6 +5,7 @@ function(stint_e2e_test NAME)
 endfunction()
 
 stint_e2e_test(kill_test TIMEOUT 300)
+stint_e2e_test(disk_test TIMEOUT 300)
 stint_e2e_test(freeze_test TIMEOUT 300)
 stint_e2e_test(power_test TIMEOUT 300)
 stint_e2e_test(worker_loss_test TIMEOUT 300)
