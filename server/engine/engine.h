@@ -244,6 +244,12 @@ class Engine {
   storage::Read ReadJob(const QueueState& queue, const storage::JobKey& key, JobRow* row);
   storage::Read ResolveJob(const JobRef& ref, QueueState** queue, storage::JobKey* key);
   storage::Read FindJob(const JobRef& ref, QueueState** queue, JobRow* row);
+  // Own ids of a batch: free, or held by jobs that a purge has removed, which are added to
+  // `purged`. nullopt: nothing stands against them.
+  std::optional<Result> CheckOwnIds(const EnqueueCommand& command, QueueState* queue,
+                                    std::vector<JobRow>* purged);
+  // QUEUE_FULL if the queue's settings do not allow so many more.
+  absl::Status CheckRoom(const QueueState& queue, int64_t jobs, int64_t bytes) const;
   // The answer to a call that was made before, a refusal, or a need; nullopt: a new call.
   std::optional<Result> Repeated(const RequestKey& request);
 
@@ -300,6 +306,13 @@ class Engine {
   GrantedLease Grant(QueueState* queue, JobRow* row, const LeaseCommand& command,
                      uint64_t request_hash, const Now& now);
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
+
+  // invariants.cc
+  struct Walk;
+  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
+                             const record::JobState& state) const;
+  absl::Status CheckIndexes(Walk* walk) const;
 
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);

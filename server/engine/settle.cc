@@ -8,6 +8,7 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
 #include "storage/job_id.h"
 #include "storage/records.h"
 
@@ -35,19 +36,6 @@ SettleResult Refusal(const SettleItem& item, absl::Status status) {
   return result;
 }
 
-std::string NameOf(const JobRef& job) {
-  return absl::StrCat("queues/", job.queue, "/jobs/", job.job_id);
-}
-
-absl::Status NotFound(const JobRef& job) {
-  ErrorDetails details;
-  details.reason = Reason::kJobNotFound;
-  details.resource_type = "job";
-  details.resource_name = NameOf(job);
-  return MakeError(std::move(details),
-                   absl::StrCat(NameOf(job), " does not exist, or its record is no longer kept"));
-}
-
 }  // namespace
 
 Result Engine::Handle(const SettleCommand& command, const Now& now) {
@@ -73,9 +61,7 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
       break;
     case Read::kCorrupt:
     case Read::kUnknown:  // all rows were fetched
-      return Refusal(item, MakeError(Reason::kCorruptRecord,
-                                     absl::StrCat("the record of ", NameOf(item.job),
-                                                  " cannot be read")));
+      return Refusal(item, JobUnreadable(item.job));
     case Read::kAbsent: {
       const auto sequence = storage::SequenceOfJobId(item.job.job_id);
       const record::SettleAnswer* answer =
@@ -86,7 +72,7 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
           answer->kind() == static_cast<int32_t>(item.kind)) {
         return FromAnswer(*answer);
       }
-      return Refusal(item, NotFound(item.job));
+      return Refusal(item, JobNotFound(item.job));
     }
   }
   if (row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
@@ -110,10 +96,10 @@ SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
   return Refusal(
       item,
       MakeError(Reason::kLeaseLost,
-                absl::StrCat("token ", item.token, " does not own ", NameOf(item.job),
+                absl::StrCat("token ", item.token, " does not own ", JobName(item.job),
                              " (any more): it is ", JobStateName(state), " in attempt ", attempt,
                              ", held by ", holder, "; stop working on it"),
-                {{"job", NameOf(item.job)},
+                {{"job", JobName(item.job)},
                  {"queue", queue.record.name()},
                  {"state", std::string(JobStateName(state))},
                  {"attempt", absl::StrCat(attempt)},
