@@ -235,7 +235,7 @@ const std::vector<Setting>& Settings() {
        "5s",
        kSecond,
        10 * kMinute,
-       "How long calls and streams under way may take after SIGTERM",
+       "How long calls under way may take after SIGTERM",
        {}},
   };
   return *settings;
