@@ -112,7 +112,7 @@ class Broker(WatchedProcess):
 class BrokerTest(unittest.TestCase):
     """A test with brokers, a folder of its own, and short forms of the usual calls."""
 
-    maxDiff = None
+    maxDiff = 4000
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="stint-e2e-")

@@ -7,10 +7,13 @@ import os
 import threading
 import unittest
 
-import grpc
+from mounts import SmallDisk, enter_mount_namespace
+
+enter_mount_namespace()  # the rest of this program runs once it is inside
+
+import grpc  # noqa: E402
 
 from broker import BrokerTest, DEADLINE, Refused, enqueue, get, lease, pb, stats, wait_until
-from mounts import SmallDisk, enter_mount_namespace
 from stint_api import health
 
 PAYLOAD_BYTES = 10 << 10
@@ -236,5 +239,4 @@ class DiskTest(BrokerTest):
 
 
 if __name__ == "__main__":
-    enter_mount_namespace()
     unittest.main(verbosity=2)

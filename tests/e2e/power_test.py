@@ -8,11 +8,14 @@ import subprocess
 import threading
 import unittest
 
-import grpc
+from mounts import PowerDisk, enter_mount_namespace
+
+enter_mount_namespace()  # the rest of this program runs once it is inside
+
+import grpc  # noqa: E402
 
 from broker import (BrokerTest, DEADLINE, Refused, complete, enqueue, get, lease, list_jobs, pb,
                     wait_until)
-from mounts import PowerDisk, enter_mount_namespace
 
 STORE_FAILED = 4
 PRODUCERS = 4
@@ -162,5 +165,4 @@ class PowerTest(BrokerTest):
 
 
 if __name__ == "__main__":
-    enter_mount_namespace()
     unittest.main(verbosity=2)
