@@ -50,8 +50,8 @@ absl::Status CompareCounters(absl::string_view queue, const record::QueueCounter
     const int64_t a = reflection->GetInt64(kept, field);
     const int64_t b = reflection->GetInt64(counted, field);
     if (a != b) {
-      return absl::InternalError(absl::StrCat("queue ", queue, ": ", field->name(), " is kept as ",
-                                              a, " and counts ", b));
+      return absl::InternalError(
+          absl::StrCat("queue ", queue, ": ", field->name(), " is kept as ", a, " and counts ", b));
     }
   }
   for (int p = 0; p <= kMaxPriority; ++p) {
@@ -116,6 +116,7 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
   std::map<std::string, std::string> expected_index;
   std::set<std::string> stale_allowed;  // index rows of purged jobs go in steps
   size_t leased = 0;
+  size_t covered_ready = 0;
   for (const auto& [key, value] : *all) {
     const auto family = storage::FamilyOf(key);
     if (!family.has_value()) {
@@ -183,12 +184,18 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
       return Broken("ended job with an owner", *job);
     }
     if (state.state() == storage::kStateReady) {
-      const ReadyWindow& window =
-          queue->second->windows[static_cast<size_t>(state.priority())];
+      const ReadyWindow& window = queue->second->windows[static_cast<size_t>(state.priority())];
       const ReadyWindow::Place place{state.ready_ms(), job->sequence};
       const bool covered = window.at_tail() || place < window.covered_to();
       if (covered != window.entries().contains(place)) {
         return Broken("ready order in memory differs from the index", *job);
+      }
+      covered_ready += covered ? 1 : 0;
+    }
+    if (storage::IsWaiting(state.state()) && !state.started()) {
+      if ((record.has_expiry_ms() && expiry_[0].next_ms > record.expiry_ms()) ||
+          (record.has_expiry_wall_ms() && expiry_[1].next_ms > record.expiry_wall_ms())) {
+        return Broken("expiry would be missed", *job);
       }
     }
     if (state.state() == storage::kStateDelayed) {
@@ -199,8 +206,20 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
     }
   }
   if (leased != leases_.size()) {
-    return absl::InternalError(absl::StrCat("memory has ", leases_.size(), " leases, the store ",
-                                            leased));
+    return absl::InternalError(
+        absl::StrCat("memory has ", leases_.size(), " leases, the store ", leased));
+  }
+  size_t in_windows = 0;
+  for (const auto& [id, queue] : queue_ids_) {
+    for (const ReadyWindow& window : queue->windows) in_windows += window.entries().size();
+  }
+  if (in_windows != covered_ready) {
+    return absl::InternalError(absl::StrCat("memory orders ", in_windows, " ready jobs, of which ",
+                                            covered_ready, " are in the store"));
+  }
+  if (timers_.size() > 3 * queue_ids_.size()) {
+    return absl::InternalError(
+        absl::StrCat(timers_.size(), " timers for ", queue_ids_.size(), " queues"));
   }
   for (const auto& [key, value] : *all) {
     const auto family = storage::FamilyOf(key);
@@ -216,17 +235,16 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
     }
     record::IndexEntry entry;
     const bool time_index = *family != Family::kReady && *family != Family::kEnded;
-    const bool of_deleted_queue = time_index && entry.ParseFromString(value) &&
-                                  !queue_ids_.contains(entry.queue());
+    const bool of_deleted_queue =
+        time_index && entry.ParseFromString(value) && !queue_ids_.contains(entry.queue());
     if (!of_deleted_queue && stale_allowed.count(key) == 0) {
       return absl::InternalError(
           absl::StrCat("index row of no job: ", absl::BytesToHexString(key)));
     }
   }
   if (!expected_index.empty()) {
-    return absl::InternalError(
-        absl::StrCat("index row is missing: ",
-                     absl::BytesToHexString(expected_index.begin()->first)));
+    return absl::InternalError(absl::StrCat("index row is missing: ",
+                                            absl::BytesToHexString(expected_index.begin()->first)));
   }
   for (const auto& [id, queue] : queue_ids_) {
     if (absl::Status s = CompareCounters(queue->record.name(), queue->counters, counted[id]);
