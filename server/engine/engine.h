@@ -16,12 +16,11 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
@@ -187,7 +186,7 @@ class Engine {
     Kind kind;
     uint32_t queue;
     storage::EndedClass ended;
-    bool operator>(const Timer& other) const { return ms > other.ms; }
+    friend auto operator<=>(const Timer&, const Timer&) = default;
   };
   // Head of a time index: nothing in it is due before this.
   struct TimeIndex {
@@ -311,7 +310,8 @@ class Engine {
   struct Walk;
   absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
   absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
-                             const record::JobState& state) const;
+                             const record::JobRecord& record, const record::JobState& state,
+                             Walk* walk) const;
   absl::Status CheckIndexes(Walk* walk) const;
 
   // load.cc
@@ -329,7 +329,8 @@ class Engine {
   LeaseTable leases_;
   std::array<TimeIndex, 2> due_;     // broker time, wall time
   std::array<TimeIndex, 2> expiry_;  // broker time, wall time
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  // At most three a queue: those that its QueueState names.
+  absl::btree_set<Timer> timers_;
   absl::btree_set<uint32_t> purging_;
   RequestMemory requests_;
   RemovedSettles removed_;

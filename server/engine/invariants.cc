@@ -117,6 +117,8 @@ struct Engine::Walk {
   // Index rows of purged jobs go in steps.
   std::set<std::string> stale_index;
   size_t leased = 0;
+  // Ready jobs that the windows in memory should hold.
+  size_t covered_ready = 0;
 
   bool Has(Family family, const JobKey& job) const {
     return rows.find(storage::JobRowKey(family, job)) != rows.end();
@@ -167,11 +169,12 @@ absl::Status Engine::CheckJob(const JobKey& job, const std::string& value, Walk*
   if (purged) return absl::OkStatus();
   CountJob(record, state, &walk->counted[job.queue]);
   if (state.state() == storage::kStateLeased) ++walk->leased;
-  return CheckMemoryOf(job, *queue->second, state);
+  return CheckMemoryOf(job, *queue->second, record, state, walk);
 }
 
 absl::Status Engine::CheckMemoryOf(const JobKey& job, const QueueState& queue,
-                                   const record::JobState& state) const {
+                                   const record::JobRecord& record,
+                                   const record::JobState& state, Walk* walk) const {
   if (storage::IsEnded(state.state()) && state.owner_token() != 0) {
     return Broken("ended job with an owner", job);
   }
@@ -191,6 +194,13 @@ absl::Status Engine::CheckMemoryOf(const JobKey& job, const QueueState& queue,
     const bool covered = window.at_tail() || place < window.covered_to();
     if (covered != window.entries().contains(place)) {
       return Broken("ready order in memory differs from the index", job);
+    }
+    walk->covered_ready += covered ? 1 : 0;
+  }
+  if (storage::IsWaiting(state.state()) && !state.started()) {
+    if ((record.has_expiry_ms() && expiry_[0].next_ms > record.expiry_ms()) ||
+        (record.has_expiry_wall_ms() && expiry_[1].next_ms > record.expiry_wall_ms())) {
+      return Broken("expiry would be missed", job);
     }
   }
   if (state.state() == storage::kStateDelayed) {
@@ -247,6 +257,18 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
   if (walk.leased != leases_.size()) {
     return absl::InternalError(absl::StrCat("memory has ", leases_.size(), " leases, the store ",
                                             walk.leased));
+  }
+  size_t in_windows = 0;
+  for (const auto& [id, queue] : queue_ids_) {
+    for (const ReadyWindow& window : queue->windows) in_windows += window.entries().size();
+  }
+  if (in_windows != walk.covered_ready) {
+    return absl::InternalError(absl::StrCat("memory orders ", in_windows, " ready jobs, of which ",
+                                            walk.covered_ready, " are in the store"));
+  }
+  if (timers_.size() > 3 * queue_ids_.size()) {
+    return absl::InternalError(
+        absl::StrCat(timers_.size(), " timers for ", queue_ids_.size(), " queues"));
   }
   if (absl::Status s = CheckIndexes(&walk); !s.ok()) return s;
   for (const auto& [id, queue] : queue_ids_) {
