@@ -311,7 +311,8 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
   for (const JobRow& job : old) Remove(queue, job, now);
-  if (!dead) queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
+  if (!dead)
+    queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
   oldest_ms = seen_ms;
   if (next_ms == INT64_MAX && !range.complete) next_ms = now.broker_ms;
   if (next_ms != INT64_MAX) ScheduleRetention(queue, command.ended, next_ms);

@@ -85,9 +85,8 @@ std::optional<Result> Engine::CheckOwnIds(const EnqueueCommand& command, QueueSt
   }
   if (reads.unknown) return Result::NeedsRows();
   if (reads.corrupt) {
-    return Result::Refused(
-        MakeError(Reason::kCorruptRecord,
-                  absl::StrCat("a job of queue ", command.queue, " cannot be read")));
+    return Result::Refused(MakeError(
+        Reason::kCorruptRecord, absl::StrCat("a job of queue ", command.queue, " cannot be read")));
   }
   return std::nullopt;
 }
@@ -130,9 +129,9 @@ Result Engine::Handle(const EnqueueCommand& command, const Now& now) {
       row.record.set_expiry_ms(now.broker_ms + *job.expire_after_ms);
     }
     row.state = FirstState(job, row.record, row.key.sequence, now);
-    reply.jobs.push_back({row.record.job_id().empty() ? storage::MakeJobId(row.key.sequence)
-                                                      : row.record.job_id(),
-                          static_cast<JobState>(row.state.state())});
+    reply.jobs.push_back(
+        {row.record.job_id().empty() ? storage::MakeJobId(row.key.sequence) : row.record.job_id(),
+         static_cast<JobState>(row.state.state())});
     Insert(queue, std::move(row), std::move(payload));
   }
   requests_.Remember(&tables_, command.request, reply, now.broker_ms);

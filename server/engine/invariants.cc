@@ -50,8 +50,8 @@ absl::Status CompareCounters(absl::string_view queue, const record::QueueCounter
     const int64_t a = reflection->GetInt64(kept, field);
     const int64_t b = reflection->GetInt64(counted, field);
     if (a != b) {
-      return absl::InternalError(absl::StrCat("queue ", queue, ": ", field->name(), " is kept as ",
-                                              a, " and counts ", b));
+      return absl::InternalError(
+          absl::StrCat("queue ", queue, ": ", field->name(), " is kept as ", a, " and counts ", b));
     }
   }
   for (int p = 0; p <= kMaxPriority; ++p) {
@@ -173,8 +173,8 @@ absl::Status Engine::CheckJob(const JobKey& job, const std::string& value, Walk*
 }
 
 absl::Status Engine::CheckMemoryOf(const JobKey& job, const QueueState& queue,
-                                   const record::JobRecord& record,
-                                   const record::JobState& state, Walk* walk) const {
+                                   const record::JobRecord& record, const record::JobState& state,
+                                   Walk* walk) const {
   if (storage::IsEnded(state.state()) && state.owner_token() != 0) {
     return Broken("ended job with an owner", job);
   }
@@ -255,8 +255,8 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
     if (absl::Status s = CheckJob(*job, value, &walk); !s.ok()) return s;
   }
   if (walk.leased != leases_.size()) {
-    return absl::InternalError(absl::StrCat("memory has ", leases_.size(), " leases, the store ",
-                                            walk.leased));
+    return absl::InternalError(
+        absl::StrCat("memory has ", leases_.size(), " leases, the store ", walk.leased));
   }
   size_t in_windows = 0;
   for (const auto& [id, queue] : queue_ids_) {
@@ -272,8 +272,7 @@ absl::Status Engine::CheckInvariants(const storage::Store& store) const {
   }
   if (absl::Status s = CheckIndexes(&walk); !s.ok()) return s;
   for (const auto& [id, queue] : queue_ids_) {
-    if (absl::Status s =
-            CompareCounters(queue->record.name(), queue->counters, walk.counted[id]);
+    if (absl::Status s = CompareCounters(queue->record.name(), queue->counters, walk.counted[id]);
         !s.ok()) {
       return s;
     }

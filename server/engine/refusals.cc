@@ -35,9 +35,9 @@ absl::Status JobUnreadable(const JobRef& job) {
 }
 
 absl::Status JobExists(const JobRef& job) {
-  return About(Reason::kJobExists, "job", JobName(job),
-               absl::StrCat("queue ", job.queue, " already has a job ", job.job_id,
-                            "; nothing was added"));
+  return About(
+      Reason::kJobExists, "job", JobName(job),
+      absl::StrCat("queue ", job.queue, " already has a job ", job.job_id, "; nothing was added"));
 }
 
 absl::Status QueueNotFound(absl::string_view queue) {

@@ -64,10 +64,9 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
       return Refusal(item, JobUnreadable(item.job));
     case Read::kAbsent: {
       const auto sequence = storage::SequenceOfJobId(item.job.job_id);
-      const record::SettleAnswer* answer =
-          queue == nullptr || !sequence.has_value()
-              ? nullptr
-              : removed_.Find({queue->id, *sequence});
+      const record::SettleAnswer* answer = queue == nullptr || !sequence.has_value()
+                                               ? nullptr
+                                               : removed_.Find({queue->id, *sequence});
       if (answer != nullptr && answer->token() == item.token &&
           answer->kind() == static_cast<int32_t>(item.kind)) {
         return FromAnswer(*answer);
@@ -93,24 +92,22 @@ SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
   std::string holder = row.state.owner_token() == 0 ? "nobody"
                        : row.state.worker().empty() ? "an anonymous worker"
                                                     : "worker " + row.state.worker();
-  return Refusal(
-      item,
-      MakeError(Reason::kLeaseLost,
-                absl::StrCat("token ", item.token, " does not own ", JobName(item.job),
-                             " (any more): it is ", JobStateName(state), " in attempt ", attempt,
-                             ", held by ", holder, "; stop working on it"),
-                {{"job", JobName(item.job)},
-                 {"queue", queue.record.name()},
-                 {"state", std::string(JobStateName(state))},
-                 {"attempt", absl::StrCat(attempt)},
-                 {"worker", row.state.worker()}}));
+  return Refusal(item,
+                 MakeError(Reason::kLeaseLost,
+                           absl::StrCat("token ", item.token, " does not own ", JobName(item.job),
+                                        " (any more): it is ", JobStateName(state), " in attempt ",
+                                        attempt, ", held by ", holder, "; stop working on it"),
+                           {{"job", JobName(item.job)},
+                            {"queue", queue.record.name()},
+                            {"state", std::string(JobStateName(state))},
+                            {"attempt", absl::StrCat(attempt)},
+                            {"worker", row.state.worker()}}));
 }
 
 SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& item,
                             const Now& now) {
-  record::JobState after = row->state.state() == storage::kStateLeased
-                               ? row->state
-                               : TakeBackLapse(row->state);
+  record::JobState after =
+      row->state.state() == storage::kStateLeased ? row->state : TakeBackLapse(row->state);
   const bool cancel = after.cancel_requested();
   if (item.release_reason != ReleaseReason::kKindUnknown) after.set_kind_releases(0);
 
@@ -125,8 +122,7 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
     case SettleKind::kFail:
       AddAttempt(after, AttemptOutcome::kFailed, item.error, now, &after);
       after.set_last_error(item.error);
-      result.retry_delay_ms =
-          ChargeFailure(*queue, *row, item.delay_ms, now, &after, &reason);
+      result.retry_delay_ms = ChargeFailure(*queue, *row, item.delay_ms, now, &after, &reason);
       if (cancel) {
         reason = EndReason::kCancelledByClient;
       } else if (item.no_retry) {
@@ -161,10 +157,10 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
   answer->set_retry_delay_ms(ends ? 0 : result.retry_delay_ms);
   answer->set_next_attempt(ends ? 0 : 1 + after.total_failures() + after.total_losses());
   if (ends) {
-    answer->set_state(static_cast<int32_t>(
-        reason == EndReason::kCompleted           ? JobState::kCompleted
-        : reason == EndReason::kCancelledByClient ? JobState::kCancelled
-                                                  : JobState::kDead));
+    answer->set_state(static_cast<int32_t>(reason == EndReason::kCompleted ? JobState::kCompleted
+                                           : reason == EndReason::kCancelledByClient
+                                               ? JobState::kCancelled
+                                               : JobState::kDead));
     result = FromAnswer(*answer);
     End(queue, row, std::move(after), reason, item.result, now);
   } else {
