@@ -48,7 +48,7 @@ std::optional<int64_t> ParseBytes(absl::string_view text) {
       break;
     }
   }
-  const std::optional<int64_t> number = ParseNumber(absl::StripAsciiWhitespace(text));
+  const std::optional<int64_t> number = ParseNumber(absl::StripTrailingAsciiWhitespace(text));
   if (!number.has_value() || *number > std::numeric_limits<int64_t>::max() / factor) {
     return std::nullopt;
   }

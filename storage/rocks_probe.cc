@@ -66,17 +66,21 @@ absl::StatusOr<TablesState> ProbeTables(const RocksOptions& options,
   LogCuts no_logs;
   no_logs.other_shown_bytes = 0;
   const std::unique_ptr<rocksdb::Env> env = MakeLogCutEnv(std::move(no_logs));
-  // All rows asked for are in the default column family, and it may be the only one there when
-  // the first start was killed.
-  const std::vector<rocksdb::ColumnFamilyDescriptor> columns = {
-      MakeColumnFamilies(options, rocksdb::NewLRUCache(kProbeCacheBytes))[kDefaultColumns]};
+  const rocksdb::DBOptions db_options = MakeDbOptions(options, env.get(), logger);
+  const std::string doing = absl::StrCat("checking the store in ", options.folder);
+  // All that are there: some may be missing when the first start was killed, and a newer release
+  // may have made more.
+  std::vector<std::string> names;
+  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options, options.folder, &names);
+  if (!status.ok()) return WithRemedy(FromRocks(status, doing));
+  const rocksdb::ColumnFamilyOptions columns_options =
+      MakeColumnFamilies(options, rocksdb::NewLRUCache(kProbeCacheBytes))[kDefaultColumns].options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> columns;
+  for (const std::string& name : names) columns.emplace_back(name, columns_options);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
-  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(
-      MakeDbOptions(options, env.get(), logger), options.folder, columns, &handles, &opened);
-  if (!status.ok()) {
-    return WithRemedy(FromRocks(status, absl::StrCat("checking the store in ", options.folder)));
-  }
+  status = rocksdb::DB::OpenForReadOnly(db_options, options.folder, columns, &handles, &opened);
+  if (!status.ok()) return WithRemedy(FromRocks(status, doing));
   const std::unique_ptr<rocksdb::DB> db(opened);
   const absl::StatusOr<TablesState> state = ReadState(db.get());
   for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);

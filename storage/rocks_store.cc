@@ -1,7 +1,7 @@
 #include "storage/rocks_store.h"
 
-#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/experimental.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "storage/log_scanner.h"
 #include "storage/owner.h"
 #include "storage/reserve.h"
+#include "storage/rocks_database.h"
 #include "storage/rocks_env.h"
 #include "storage/rocks_families.h"
 #include "storage/rocks_options.h"
@@ -29,64 +30,14 @@
 namespace stint::storage {
 namespace {
 
-// While space is low, so many deletions are put into tables at once, where they give space back.
-constexpr uint64_t kDeletionsWorthAFlush = 5'000;
+// So many deletions while space is low are worth the work of getting their space back at once.
+constexpr uint64_t kDeletionsWorthReclaiming = 1'000;
+// Each round takes deletions at least one level down; a store has few levels.
+constexpr int kReclaimRounds = 4;
 
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
 std::string ToString(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-
-// An open database: closed, with all that hangs on it, by the destructor.
-class Database {
- public:
-  using Snapshot = std::shared_ptr<const rocksdb::Snapshot>;
-
-  static absl::StatusOr<std::unique_ptr<Database>> Open(
-      const RocksOptions& options, LogCuts cuts, bool create,
-      const std::shared_ptr<rocksdb::Logger>& logger) {
-    auto database = std::unique_ptr<Database>(new Database(MakeLogCutEnv(std::move(cuts))));
-    rocksdb::DBOptions db_options = MakeDbOptions(options, database->env_.get(), logger);
-    db_options.create_if_missing = create;
-    // A start that was killed may have made some of them.
-    db_options.create_missing_column_families = true;
-    rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(
-        db_options, options.folder,
-        MakeColumnFamilies(options, rocksdb::NewLRUCache(options.block_cache_bytes)),
-        &database->handles_, &opened);
-    database->db_.reset(opened);
-    if (!status.ok()) {
-      return FromRocks(status, absl::StrCat("opening the store in ", options.folder));
-    }
-    return database;
-  }
-
-  ~Database() {
-    if (db_ == nullptr) return;
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
-    }
-    db_->Close().PermitUncheckedError();
-  }
-
-  rocksdb::DB* db() const { return db_.get(); }
-  rocksdb::ColumnFamilyHandle* columns(ColumnFamily family) const { return handles_[family]; }
-  const std::vector<rocksdb::ColumnFamilyHandle*>& all_columns() const { return handles_; }
-
-  // The state as it is now. Snapshots are given back before the database is closed.
-  Snapshot TakeSnapshot() const {
-    return {db_->GetSnapshot(), [db = db_.get()](const rocksdb::Snapshot* snapshot) {
-              db->ReleaseSnapshot(snapshot);
-            }};
-  }
-
- private:
-  explicit Database(std::unique_ptr<rocksdb::Env> env) : env_(std::move(env)) {}
-
-  const std::unique_ptr<rocksdb::Env> env_;
-  std::unique_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
-};
 
 class Rocks : public Store {
  public:
@@ -133,6 +84,8 @@ class Rocks : public Store {
                               rocksdb::WriteBatch* write) const;
   // Puts what is in memory into tables, in the background.
   void Flush();
+  // Has the space of what was deleted while space was low given back soon.
+  void Reclaim();
   void Log(LogLevel level, const std::string& line) const {
     if (options_.log) options_.log(level, line);
   }
@@ -149,7 +102,8 @@ class Rocks : public Store {
   Reserve reserve_;
   bool low_ = false;
   uint64_t keys_since_flush_ = 0;
-  uint64_t deletions_since_flush_ = 0;
+  uint64_t deletions_while_low_ = 0;
+  int reclaim_rounds_ = 0;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_: the state after the last synced commit; the states after each later one.
@@ -183,9 +137,13 @@ absl::Status Rocks::Open() {
   }
   LogCuts cuts;
   cuts.shown_bytes = scan->readable_bytes;
+  const TableFiles tables = ListTables(options_.folder);
   absl::StatusOr<std::unique_ptr<Database>> database =
       Database::Open(options_, std::move(cuts), !folder->has_store, logger_);
-  if (!database.ok()) return database.status();
+  if (!database.ok()) {
+    RemoveAbandonedTables(options_.folder, tables);
+    return database.status();
+  }
   database_ = *std::move(database);
   absl::Status status = CheckAfterOpen(*scan);
   if (status.ok() && !folder->has_marker) status = WriteMarker(options_.folder);
@@ -197,7 +155,6 @@ absl::Status Rocks::Open() {
   view_ = database_->TakeSnapshot();
   last_ticket_ = 0;
   keys_since_flush_ = 0;
-  deletions_since_flush_ = 0;
   epoch_ = NextEpoch();
   return absl::OkStatus();
 }
@@ -225,8 +182,8 @@ absl::StatusOr<LogScan> Rocks::CheckBeforeOpen(const FolderState& folder) const 
 
 absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
   rocksdb::ReadOptions options;
-  const auto get = [this, &options](const std::string& key)
-      -> absl::StatusOr<std::optional<std::string>> {
+  const auto get =
+      [this, &options](const std::string& key) -> absl::StatusOr<std::optional<std::string>> {
     std::string value;
     const rocksdb::Status status = database_->db()->Get(options, ToSlice(key), &value);
     if (status.IsNotFound()) return std::nullopt;
@@ -238,10 +195,10 @@ absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
   const absl::StatusOr<uint64_t> group = GroupInRow(*group_row);
   if (!group.ok()) return group.status();
   if (*group != scan.last_group) {
-    return absl::DataLossError(absl::StrCat(
-        "CORRUPT_RECORD: the logs of the store in ", options_.folder, " reach to group ",
-        scan.last_group, ", but after their replay it stands at group ", *group,
-        ". Restore the newest checkpoint into the folder."));
+    return absl::DataLossError(absl::StrCat("CORRUPT_RECORD: the logs of the store in ",
+                                            options_.folder, " reach to group ", scan.last_group,
+                                            ", but after their replay it stands at group ", *group,
+                                            ". Restore the newest checkpoint into the folder."));
   }
   const absl::StatusOr<std::optional<std::string>> format_row = get(FormatRowKey());
   if (!format_row.ok()) return format_row.status();
@@ -257,8 +214,7 @@ absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
 absl::Status Rocks::StampFreshStore() const {
   rocksdb::WriteOptions write;
   write.sync = true;
-  rocksdb::Status status =
-      database_->db()->Put(write, FormatRowKey(), FormatRow(options_.release));
+  rocksdb::Status status = database_->db()->Put(write, FormatRowKey(), FormatRow(options_.release));
   // Into a table, where a later open finds it without the logs.
   if (status.ok()) status = database_->db()->Flush(rocksdb::FlushOptions());
   return FromRocks(status, "stamping the fresh store");
@@ -359,10 +315,11 @@ absl::StatusOr<Ticket> Rocks::Commit(const Batch& batch, Epoch fence) {
         break;
       case Batch::Kind::kDelete:
         status = write.Delete(columns, op.key);
-        ++deletions_since_flush_;
+        if (low_) ++deletions_while_low_;
         break;
       case Batch::Kind::kDeleteRange:
         status = DeleteRange(op.key, op.value, &write);
+        if (low_) deletions_while_low_ += kDeletionsWorthReclaiming;
         break;
     }
   }
@@ -443,13 +400,40 @@ Space Rocks::CheckSpace() {
                                       " bytes are free, and the reserve stands again"));
   }
   low_ = space.low;
-  if (low_ && database_ != nullptr && deletions_since_flush_ >= kDeletionsWorthAFlush) Flush();
+  if (database_ != nullptr) Reclaim();
   return space;
+}
+
+// A deletion is a row of its own until a compaction takes it to the level where the deleted row
+// is, and none may be due for long. Nothing is begun without deletions, since a compaction needs
+// space before it gives any back.
+void Rocks::Reclaim() {
+  if (deletions_while_low_ >= kDeletionsWorthReclaiming) {
+    deletions_while_low_ = 0;
+    reclaim_rounds_ = kReclaimRounds;
+    Flush();
+  }
+  if (reclaim_rounds_ == 0) return;
+  for (const std::string& busy :
+       {rocksdb::DB::Properties::kMemTableFlushPending, rocksdb::DB::Properties::kNumRunningFlushes,
+        rocksdb::DB::Properties::kCompactionPending,
+        rocksdb::DB::Properties::kNumRunningCompactions}) {
+    uint64_t number = 0;
+    if (database_->db()->GetIntProperty(database_->columns(kJobColumns), busy, &number) &&
+        number > 0) {
+      return;
+    }
+  }
+  --reclaim_rounds_;
+  const rocksdb::Status status = rocksdb::experimental::SuggestCompactRange(
+      database_->db(), database_->columns(kJobColumns), nullptr, nullptr);
+  if (!status.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat("compaction was not begun: ", status.ToString()));
+  }
 }
 
 void Rocks::Flush() {
   keys_since_flush_ = 0;
-  deletions_since_flush_ = 0;
   rocksdb::FlushOptions options;
   options.wait = false;
   options.allow_write_stall = true;
@@ -457,20 +441,6 @@ void Rocks::Flush() {
   if (!status.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("flush was not begun: ", status.ToString()));
   }
-}
-
-// The options as a volume of this size allows them.
-RocksOptions FitToVolume(RocksOptions options, uint64_t reserve_bytes) {
-  if (reserve_bytes >= options.reserve_bytes) return options;
-  const double share =
-      static_cast<double>(reserve_bytes) / static_cast<double>(options.reserve_bytes);
-  const auto fit = [share](size_t bytes) {
-    constexpr size_t kLeastBytes = 256 << 10;
-    return std::max(static_cast<size_t>(static_cast<double>(bytes) * share), kLeastBytes);
-  };
-  options.write_buffer_bytes = fit(options.write_buffer_bytes);
-  options.wal_bytes = fit(options.wal_bytes);
-  return options;
 }
 
 }  // namespace

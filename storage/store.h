@@ -89,6 +89,8 @@ struct Space {
   // True from the disk floor (or a full disk) on until space has returned and the reserve
   // stands again: what adds jobs must be refused.
   bool low = false;
+  // True from twice the disk floor on: time to give up what can be spared.
+  bool tight = false;
 };
 
 class Store {

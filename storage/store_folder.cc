@@ -46,6 +46,13 @@ absl::StatusOr<Files> ListFiles(const std::string& folder) {
   return files;
 }
 
+std::string ReadCurrent(const std::string& folder) {
+  std::string line;
+  std::ifstream file(absl::StrCat(folder, "/CURRENT"));
+  std::getline(file, line);
+  return line;
+}
+
 bool IsManifest(absl::string_view name) {
   return absl::ConsumePrefix(&name, kManifestPrefix) && !name.empty() &&
          std::all_of(name.begin(), name.end(), absl::ascii_isdigit);
@@ -89,9 +96,8 @@ bool HoldsStoreData(const Files& files) {
 absl::Status MakeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0750) != 0) {
     if (errno == EEXIST) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("cannot create the data folder ", folder,
-                                                      ": ",
-                                                      absl::ErrnoToStatus(errno, "").message()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot create the data folder ", folder, ": ", absl::ErrnoToStatus(errno, "").message()));
   }
   const std::filesystem::path parent = std::filesystem::path(folder).parent_path();
   const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -116,8 +122,7 @@ absl::StatusOr<FolderState> InspectFolder(const std::string& folder) {
     return state;
   }
   state.has_store = true;
-  std::string manifest;
-  std::getline(std::ifstream(absl::StrCat(folder, "/CURRENT")), manifest);
+  const std::string manifest = ReadCurrent(folder);
   if (!IsManifest(manifest)) {
     return Broken(folder, "CURRENT", current->second == 0 ? "is empty" : "does not name a manifest",
                   CurrentRemedy(*files));
@@ -130,15 +135,34 @@ absl::StatusOr<FolderState> InspectFolder(const std::string& folder) {
   return state;
 }
 
+TableFiles ListTables(const std::string& folder) {
+  TableFiles tables;
+  tables.current = ReadCurrent(folder);
+  const absl::StatusOr<Files> files = ListFiles(folder);
+  if (!files.ok()) return tables;
+  for (const auto& [name, bytes] : *files) {
+    if (absl::EndsWith(name, ".sst")) tables.names.insert(name);
+  }
+  return tables;
+}
+
+void RemoveAbandonedTables(const std::string& folder, const TableFiles& before) {
+  const TableFiles now = ListTables(folder);
+  if (now.current.empty() || now.current != before.current) return;
+  for (const std::string& name : now.names) {
+    if (before.names.count(name) == 0) unlink(absl::StrCat(folder, "/", name).c_str());
+  }
+}
+
 absl::Status WriteMarker(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kMarker);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-  const bool written =
-      fd >= 0 && write(fd, kMarkerText.data(), kMarkerText.size()) ==
-                     static_cast<ssize_t>(kMarkerText.size()) && fsync(fd) == 0;
+  const bool written = fd >= 0 &&
+                       write(fd, kMarkerText.data(), kMarkerText.size()) ==
+                           static_cast<ssize_t>(kMarkerText.size()) &&
+                       fsync(fd) == 0;
   const absl::Status status =
-      written ? absl::OkStatus()
-              : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+      written ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   if (fd >= 0) close(fd);
   return status;
 }

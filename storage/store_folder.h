@@ -11,6 +11,7 @@
 #ifndef STINT_STORAGE_STORE_FOLDER_H_
 #define STINT_STORAGE_STORE_FOLDER_H_
 
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -31,6 +32,17 @@ absl::Status MakeFolder(const std::string& folder);
 // kDataLoss: parts of a store are there and others are missing or empty; the text names the file
 // and the remedy.
 absl::StatusOr<FolderState> InspectFolder(const std::string& folder);
+
+// The tables in the folder, and what CURRENT said when they were listed.
+struct TableFiles {
+  std::string current;
+  std::set<std::string> names;
+};
+TableFiles ListTables(const std::string& folder);
+
+// Removes the tables that an open has added since `before` and failed to take up, which would
+// else stay until one succeeds. An open takes its tables up by changing CURRENT.
+void RemoveAbandonedTables(const std::string& folder, const TableFiles& before);
 
 absl::Status WriteMarker(const std::string& folder);
 

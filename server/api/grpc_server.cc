@@ -1,14 +1,20 @@
 #include "server/api/grpc_server.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/api/calls_under_way.h"
+#include "server/api/grpc_reflection.h"
 #include "server/api/grpc_services.h"
+#include "server/api/grpc_wakeful.h"
+#include "server/ops/log.h"
 
 namespace stint::api {
 namespace {
@@ -23,6 +29,11 @@ constexpr int kMinPingIntervalMs = 8'000;
 // The server pings connections that are silent.
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+
+// At the end: how long to wait for a moment without calls, and then for the last answers to
+// leave.
+constexpr int64_t kQuietMs = 500;
+constexpr int64_t kLastAnswersMs = 100;
 
 constexpr int kMaxStreamsPerConnection = 20'000;
 
@@ -53,17 +64,38 @@ void SetChannelArguments(grpc::ServerBuilder* builder) {
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
+// gRPC's own lines are for people who debug the broker: a stranger's failed handshake is no
+// event.
+// While this thread binds its address, the reason of a failure is kept.
+thread_local std::string* bind_log = nullptr;
+
+void ForwardLog(gpr_log_func_args* line) {
+  if (bind_log != nullptr && line->severity == GPR_LOG_SEVERITY_ERROR) *bind_log = line->message;
+  ops::Log(ops::LogLevel::kDebug, line->message, {{"from", "grpc"}});
+}
+
+// "Address already in use" of a line with os_error:"Address already in use".
+std::string ReasonIn(const std::string& log) {
+  constexpr absl::string_view kMark = "os_error:\"";
+  const size_t begin = log.rfind(kMark.data(), std::string::npos, kMark.size());
+  if (begin == std::string::npos) return log.empty() ? "gRPC gives no reason" : log.substr(0, 200);
+  const size_t from = begin + kMark.size();
+  return log.substr(from, log.find('"', from) - from);
+}
+
 class Server final : public GrpcServer {
  public:
   Server(GrpcServerOptions options, Edge* edge)
       : options_(std::move(options)),
         max_receive_bytes_(
             std::min(edge->limits().max_call_bytes * kReceiveFactor, size_t{kMaxReceiveBytes})),
-        services_(MakeServices(edge, &options_.authenticator, max_receive_bytes_)) {}
+        services_(MakeServices(edge, &options_.authenticator, &calls_, max_receive_bytes_)),
+        reflection_(MakeReflectionServices(&options_.authenticator)) {}
 
   ~Server() override { Shutdown(0); }
 
   absl::Status Listen() {
+    gpr_set_log_function(ForwardLog);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
@@ -74,15 +106,20 @@ class Server final : public GrpcServer {
     builder.SetResourceQuota(quota);
     SetChannelArguments(&builder);
     for (const auto& service : services_) builder.RegisterService(service.get());
+    for (const auto& service : reflection_) builder.RegisterService(service.get());
+    std::string log;
+    bind_log = &log;
     server_ = builder.BuildAndStart();
+    bind_log = nullptr;
     if (server_ == nullptr || port == 0) {
       return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", options_.listen,
-                       ": the address is in use or not of this machine, or the TLS files do "
-                       "not fit together"));
+          absl::StrCat(options_.listen, ": ", ReasonIn(log),
+                       "; the port must be free, the address of this machine, and the TLS files "
+                       "must fit together"));
     }
     address_ = absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
     SetServing(false);
+    wakeful_ = std::make_unique<Wakeful>(server_->InProcessChannel({}));
     return absl::OkStatus();
   }
 
@@ -94,9 +131,15 @@ class Server final : public GrpcServer {
 
   void Shutdown(int64_t grace_ms) override {
     if (server_ == nullptr) return;
+    wakeful_ = nullptr;
     server_->GetHealthCheckService()->Shutdown();
-    server_->Shutdown(
-        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(grace_ms, GPR_TIMESPAN)));
+    // gRPC's own graceful end also waits for clients that hold an idle connection, of which
+    // some look at it only every 5 s; so the calls are waited for here, and that end is short.
+    // Under a load that never pauses it is gRPC's that makes clients go.
+    const bool idle = calls_.WaitForNone(std::min(grace_ms, kQuietMs));
+    server_->Shutdown(gpr_time_add(
+        gpr_now(GPR_CLOCK_MONOTONIC),
+        gpr_time_from_millis(idle ? std::min(grace_ms, kLastAnswersMs) : grace_ms, GPR_TIMESPAN)));
     server_->Wait();
     server_ = nullptr;
   }
@@ -104,9 +147,12 @@ class Server final : public GrpcServer {
  private:
   const GrpcServerOptions options_;
   const size_t max_receive_bytes_;
-  // Before the server, which uses them.
+  // These before the server, which uses them.
+  CallsUnderWay calls_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;
+  const std::vector<std::unique_ptr<grpc::Service>> reflection_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Wakeful> wakeful_;
   std::string address_;
 };
 

@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace stint::engine {
+namespace {
+
+// From this many entries on those that are of no use are cleared away.
+constexpr size_t kWatchedPerLease = 4;
+constexpr size_t kWatchedFree = 1024;
+
+}  // namespace
 
 int64_t Lease::NextMs() const {
   int64_t next = deadline_ms;
@@ -13,9 +20,11 @@ int64_t Lease::NextMs() const {
 }
 
 void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
+  Remove(job);
+  if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
-  due_.push({next, job});
+  Push({next, job});
 }
 
 Lease* LeaseTable::Find(const storage::JobKey& job) {
@@ -23,18 +32,56 @@ Lease* LeaseTable::Find(const storage::JobKey& job) {
   return it == leases_.end() ? nullptr : &it->second;
 }
 
-void LeaseTable::Remove(const storage::JobKey& job) { leases_.erase(job); }
+const Lease* LeaseTable::Find(const storage::JobKey& job) const {
+  const auto it = leases_.find(job);
+  return it == leases_.end() ? nullptr : &it->second;
+}
+
+void LeaseTable::Remove(const storage::JobKey& job) {
+  const auto it = leases_.find(job);
+  if (it == leases_.end()) return;
+  ForgetRequest(job, it->second.request_hash);
+  leases_.erase(it);
+}
+
+void LeaseTable::ForgetRequest(const storage::JobKey& job, uint64_t request_hash) {
+  const auto granted = by_request_.find(request_hash);
+  if (granted == by_request_.end()) return;
+  granted->second.erase(std::remove(granted->second.begin(), granted->second.end(), job),
+                        granted->second.end());
+  if (granted->second.empty()) by_request_.erase(granted);
+}
+
+std::vector<storage::JobKey> LeaseTable::GrantedBy(uint64_t request_hash) const {
+  const auto granted = by_request_.find(request_hash);
+  return granted == by_request_.end() ? std::vector<storage::JobKey>() : granted->second;
+}
 
 void LeaseTable::RemoveQueue(uint32_t queue) {
-  absl::erase_if(leases_, [queue](const auto& lease) { return lease.first.queue == queue; });
+  absl::erase_if(leases_, [this, queue](const auto& lease) {
+    if (lease.first.queue != queue) return false;
+    ForgetRequest(lease.first, lease.second.request_hash);
+    return true;
+  });
 }
 
 void LeaseTable::Clear() {
   leases_.clear();
+  by_request_.clear();
   due_ = {};
 }
 
-void LeaseTable::Watch(const storage::JobKey& job, int64_t ms) { due_.push({ms, job}); }
+void LeaseTable::Watch(const storage::JobKey& job, int64_t ms) { Push({ms, job}); }
+
+void LeaseTable::Push(const Entry& entry) {
+  due_.push(entry);
+  if (due_.size() <= kWatchedPerLease * leases_.size() + kWatchedFree) return;
+  std::vector<Entry> live;
+  live.reserve(leases_.size() + 1);
+  for (const auto& [job, lease] : leases_) live.push_back({lease.NextMs(), job});
+  live.push_back(entry);  // may be earlier than the lease's own time
+  due_ = decltype(due_)(std::greater<>(), std::move(live));
+}
 
 std::vector<storage::JobKey> LeaseTable::TakeDue(int64_t now_ms, size_t limit) {
   std::vector<storage::JobKey> due;

@@ -35,7 +35,7 @@ BrokerLoop::~BrokerLoop() {
 
 void BrokerLoop::Run() {
   while (!stopping_.load()) {
-    if (!loop_.Step()) loop_.inbox().Wait(loop_.WaitMs());
+    if (!loop_.Step()) loop_.inbox().Wait(loop_.WaitMs(), loop_.WantsCalls());
     last_pass_ms_.store(SystemClock().BootMs(), std::memory_order_relaxed);
   }
 }

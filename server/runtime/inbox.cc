@@ -32,27 +32,34 @@ size_t OperationsOf(const engine::Command& command) {
   return std::holds_alternative<engine::HeartbeatCommand>(command) ? 0 : 1;
 }
 
+size_t PlacesOf(const engine::Command& command) {
+  return std::holds_alternative<engine::LeaseCommand>(command)
+             ? 1
+             : std::max<size_t>(1, OperationsOf(command));
+}
+
 absl::Status Inbox::Push(Call call) {
+  bool wanted = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!closed_.ok()) return closed_;
     LaneState& lane = lanes_[static_cast<size_t>(LaneOf(call.command))];
-    // A heartbeat takes a place in its lane all the same.
-    const size_t operations = std::max<size_t>(1, OperationsOf(call.command));
-    if (!lane.calls.empty() && (lane.operations + operations > limits_.lane_operations ||
+    const size_t places = PlacesOf(call.command);
+    if (!lane.calls.empty() && (lane.places + places > limits_.lane_operations ||
                                 lane.bytes + call.bytes > limits_.lane_bytes)) {
       engine::ErrorDetails details;
       details.reason = engine::Reason::kOverloaded;
       details.retry_after_ms = 100;
       return engine::MakeError(std::move(details),
-                               absl::StrCat("the broker has ", lane.operations,
+                               absl::StrCat("the broker has ", lane.places,
                                             " operations of this kind waiting; try again later"));
     }
-    lane.operations += operations;
+    lane.places += places;
     lane.bytes += call.bytes;
     lane.calls.push_back(std::move(call));
+    wanted = waiting_for_calls_;
   }
-  changed_.notify_one();
+  if (wanted) changed_.notify_one();
   return absl::OkStatus();
 }
 
@@ -65,7 +72,7 @@ void Inbox::TakeFrom(LaneState* lane, size_t operations, Taken* taken) {
     if (!fits && !taken->calls.empty()) return;
     taken->operations += counts;
     taken->bytes += next.bytes;
-    lane->operations -= std::max<size_t>(1, counts);
+    lane->places -= PlacesOf(next.command);
     lane->bytes -= next.bytes;
     taken->calls.push_back(std::move(next));
     lane->calls.pop_front();
@@ -97,12 +104,15 @@ bool Inbox::empty() const {
                      [](const LaneState& lane) { return lane.calls.empty(); });
 }
 
-void Inbox::Wait(int64_t timeout_ms) {
+void Inbox::Wait(int64_t timeout_ms, bool for_calls) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] {
-    return woken_ || std::any_of(lanes_.begin(), lanes_.end(),
-                                 [](const LaneState& lane) { return !lane.calls.empty(); });
+  waiting_for_calls_ = for_calls;
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this, for_calls] {
+    return woken_ ||
+           (for_calls && std::any_of(lanes_.begin(), lanes_.end(),
+                                     [](const LaneState& l) { return !l.calls.empty(); }));
   });
+  waiting_for_calls_ = false;
   woken_ = false;
 }
 

@@ -24,9 +24,12 @@ namespace stint::runtime {
 enum class Lane { kSettle = 0, kDispatch = 1, kOther = 2 };
 
 Lane LaneOf(const engine::Command& command);
-// What a command counts for against a group's and a lane's limit. A heartbeat writes nothing
-// and counts for nothing in a group.
+// What a command counts for against a group's limit: what it may write. A heartbeat writes
+// nothing.
 size_t OperationsOf(const engine::Command& command);
+// What a command counts for against its lane's limit: what it holds. A heartbeat and a
+// LeaseJobs hold one place.
+size_t PlacesOf(const engine::Command& command);
 
 struct InboxLimits {
   size_t lane_operations = engine::kMaxLaneOperations;
@@ -45,8 +48,8 @@ class Inbox {
   std::vector<Call> Take();
   bool empty() const;
 
-  // Returns when there is a call, Wake was called, or `timeout_ms` has passed.
-  void Wait(int64_t timeout_ms);
+  // Returns when Wake was called, `timeout_ms` has passed or, if `for_calls`, there is a call.
+  void Wait(int64_t timeout_ms, bool for_calls);
   void Wake();
 
   // Refuses everything from now on, with `reason`.
@@ -55,7 +58,7 @@ class Inbox {
  private:
   struct LaneState {
     std::deque<Call> calls;
-    size_t operations = 0;
+    size_t places = 0;
     size_t bytes = 0;
   };
   struct Taken {
@@ -71,6 +74,7 @@ class Inbox {
   std::condition_variable changed_;
   std::array<LaneState, 3> lanes_;
   bool woken_ = false;
+  bool waiting_for_calls_ = false;
   absl::Status closed_;
 };
 

@@ -13,7 +13,7 @@ CPP = (".cc", ".h", ".def")
 # Bytes kept for tests, not text of ours.
 DATA_FOLDERS = ("tests/fuzz/corpus/", "tests/compat/", "tests/golden/data/")
 BINARY_ENDINGS = (".png", ".ico", ".svg", ".gz", ".binpb")
-VENDORED = ("proto/google/",)
+VENDORED = ("proto/google/", "proto/grpc/")
 
 _TOKEN = re.compile(
     r'R"(?P<delimiter>[^ ()\\\t\n]{0,16})\(.*?\)(?P=delimiter)"'  # raw string

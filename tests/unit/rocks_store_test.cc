@@ -1,10 +1,10 @@
 // What the RocksDB store does beyond the contract: its lock, its checks before an open, crashes.
-// A folder copied while its store is open is what a killed process leaves behind.
+// Closing a store writes nothing, so the folder of a closed store is as a kill would leave it;
+// rocks_kill_test.cc kills for real.
 #include "storage/rocks_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,17 +93,11 @@ class RocksStoreTest : public testing::Test {
     return Text(store.status());
   }
 
-  // What a killed process would leave of the store in live().
-  void Crash() { CopyFolder(live(), copy()); }
-
-  // A file that RocksDB deletes meanwhile is one that it no longer needs.
-  static void CopyFolder(const std::string& from, const std::string& to) {
-    fs::remove_all(to);
-    fs::create_directory(to);
-    for (const auto& entry : fs::directory_iterator(from)) {
-      std::error_code gone;
-      fs::copy_file(entry.path(), to / entry.path().filename(), gone);
-    }
+  // Ends the store in live() and copies what it leaves.
+  void Crash() {
+    store_.reset();
+    fs::remove_all(copy());
+    fs::copy(live(), copy());
   }
 
   // Every file that counts.
@@ -116,8 +110,8 @@ class RocksStoreTest : public testing::Test {
     return contents;
   }
 
-  static std::vector<std::string> FilesNamed(const std::string& folder,
-                                             const std::function<bool(const std::string&)>& wanted) {
+  static std::vector<std::string> FilesNamed(
+      const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (wanted(entry.path().filename().string())) files.push_back(entry.path().string());
@@ -130,15 +124,21 @@ class RocksStoreTest : public testing::Test {
     return FilesNamed(folder, [](const std::string& name) { return LogNumber(name).has_value(); });
   }
 
+  // Opens the store in live() as store_.
+  void Start() {
+    store_ = Open(live());
+    ASSERT_NE(store_, nullptr);
+  }
+
   test::TempFolder folder_;
+  std::unique_ptr<Store> store_;
   std::string log_;
 };
 
 // --- The lock --------------------------------------------------------------------------------
 
 TEST_F(RocksStoreTest, ASecondOpenIsRefusedAndNamesTheHolder) {
-  std::unique_ptr<Store> store = Open(live());
-  ASSERT_NE(store, nullptr);
+  Start();
   const auto refused = TryOpen(live());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   char host[256] = {};
@@ -148,10 +148,10 @@ TEST_F(RocksStoreTest, ASecondOpenIsRefusedAndNamesTheHolder) {
   EXPECT_THAT(Text(refused.status()), HasSubstr(absl::StrCat("pid ", getpid())));
   EXPECT_THAT(Text(refused.status()), HasSubstr("started 2024-06-01T12:00:00Z"));
   EXPECT_THAT(Text(refused.status()), HasSubstr("Stop that one first"));
-  ASSERT_TRUE(WriteGroup(store.get(), 1).ok());
-  ASSERT_TRUE(store->Recover().ok());
+  ASSERT_TRUE(WriteGroup(store_.get(), 1).ok());
+  ASSERT_TRUE(store_->Recover().ok());
   EXPECT_EQ(TryOpen(live()).status().code(), absl::StatusCode::kFailedPrecondition);
-  store.reset();
+  store_.reset();
   ExpectOpens(live(), 1);
 }
 
@@ -163,15 +163,14 @@ TEST_F(RocksStoreTest, AFolderThatCannotBeMadeIsRefused) {
 
 TEST_F(RocksStoreTest, AFileInPlaceOfTheFolderIsRefused) {
   WriteFile(folder_.File("file"), "x");
-  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // --- The format ------------------------------------------------------------------------------
 
 TEST_F(RocksStoreTest, AFreshStoreIsStamped) {
-  const std::unique_ptr<Store> store = Open(live());
-  const auto row = store->MultiGet({FormatRowKey()});
+  Start();
+  const auto row = store_->MultiGet({FormatRowKey()});
   ASSERT_TRUE(row.ok() && row->at(0));
   record::FormatRecord stamp;
   ASSERT_TRUE(stamp.ParseFromString(*row->at(0)));
@@ -185,12 +184,11 @@ TEST_F(RocksStoreTest, ANewerFormatIsRefused) {
   newer.set_format(kFormat + 2);
   newer.set_readable_by(kFormat + 1);
   newer.set_release("9.8.7");
-  {
-    const std::unique_ptr<Store> store = Open(live());
-    Batch batch = test::GroupBatch(1, 0);
-    batch.Put(FormatRowKey(), newer.SerializeAsString());
-    ASSERT_TRUE(store->Sync(*store->Commit(batch, store->epoch())).ok());
-  }
+  Start();
+  Batch batch = test::GroupBatch(1, 0);
+  batch.Put(FormatRowKey(), newer.SerializeAsString());
+  ASSERT_TRUE(store_->Sync(*store_->Commit(batch, store_->epoch())).ok());
+  store_.reset();
   // Once with the stamp in the log, once with it in a table.
   for (int i = 0; i < 2; ++i) {
     const auto refused = TryOpen(live());
@@ -219,9 +217,9 @@ TEST(Format, ANewerStoreThatWeMayReadIsTaken) {
 // --- Crashes ---------------------------------------------------------------------------------
 
 TEST_F(RocksStoreTest, ACrashKeepsWhatWasSynced) {
-  const std::unique_ptr<Store> store = Open(live());
+  Start();
   for (uint64_t group = 1; group <= 50; ++group) {
-    ASSERT_TRUE(WriteGroup(store.get(), group, std::string(group * 97, 'p')).ok());
+    ASSERT_TRUE(WriteGroup(store_.get(), group, std::string(group * 97, 'p')).ok());
   }
   Crash();
   ExpectOpens(copy(), 50);
@@ -229,8 +227,7 @@ TEST_F(RocksStoreTest, ACrashKeepsWhatWasSynced) {
 
 TEST_F(RocksStoreTest, ACrashOfAnEmptyStoreAgainAndAgain) {  // S79
   for (int round = 0; round < 20; ++round) {
-    const std::unique_ptr<Store> store = Open(live());
-    ASSERT_NE(store, nullptr) << round;
+    Start();
     Crash();
     fs::remove_all(live());
     fs::rename(copy(), live());
@@ -247,8 +244,8 @@ TEST_F(RocksStoreTest, WhatIsLeftOfAFirstStartIsNoStore) {  // S79
 }
 
 TEST_F(RocksStoreTest, ATornTailIsDroppedAndNamed) {
-  const std::unique_ptr<Store> store = Open(live());
-  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store.get(), group).ok());
+  Start();
+  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
   Crash();
   const std::string log = Logs(copy()).back();
   const std::string bytes = ReadFile(log);
@@ -259,8 +256,8 @@ TEST_F(RocksStoreTest, ATornTailIsDroppedAndNamed) {
 }
 
 TEST_F(RocksStoreTest, AZeroFilledTailLosesNothing) {  // S80
-  const std::unique_ptr<Store> store = Open(live());
-  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store.get(), group).ok());
+  Start();
+  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
   Crash();
   WriteFile(Logs(copy()).back(), ReadFile(Logs(copy()).back()) + std::string(4096, '\0'));
   ExpectOpens(copy(), 5);
@@ -268,9 +265,9 @@ TEST_F(RocksStoreTest, AZeroFilledTailLosesNothing) {  // S80
 }
 
 TEST_F(RocksStoreTest, DamageInAcknowledgedGroupsRefusesAndChangesNothing) {
-  const std::unique_ptr<Store> store = Open(live());
+  Start();
   for (uint64_t group = 1; group <= 50; ++group) {
-    ASSERT_TRUE(WriteGroup(store.get(), group, std::string(2000, 'p')).ok());
+    ASSERT_TRUE(WriteGroup(store_.get(), group, std::string(2000, 'p')).ok());
   }
   Crash();
   const std::string log = Logs(copy()).back();
@@ -294,16 +291,16 @@ TEST_F(RocksStoreTest, DamageInAcknowledgedGroupsRefusesAndChangesNothing) {
 }
 
 TEST_F(RocksStoreTest, BehindAHoleInUnacknowledgedGroupsNothingIsReplayed) {
-  const std::unique_ptr<Store> store = Open(live());
-  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store.get(), group).ok());
+  Start();
+  for (uint64_t group = 1; group <= 5; ++group) ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
   const size_t synced = ReadFile(Logs(live()).back()).size();
   // Group 6 ends exactly with the block, so that RocksDB's reader would find group 7 behind it.
-  ASSERT_TRUE(CommitGroup(store.get(), 6, 5, "x").ok());
+  ASSERT_TRUE(CommitGroup(store_.get(), 6, 5, "x").ok());
   const size_t overhead = ReadFile(Logs(live()).back()).size() - synced - 1;
   const size_t room = test::LogWriter::kBlockBytes - ReadFile(Logs(live()).back()).size();
-  ASSERT_TRUE(CommitGroup(store.get(), 7, 5, std::string(room - overhead - 2, 'x')).ok());
+  ASSERT_TRUE(CommitGroup(store_.get(), 7, 5, std::string(room - overhead - 2, 'x')).ok());
   EXPECT_EQ(ReadFile(Logs(live()).back()).size(), test::LogWriter::kBlockBytes);
-  ASSERT_TRUE(CommitGroup(store.get(), 8, 5).ok());
+  ASSERT_TRUE(CommitGroup(store_.get(), 8, 5).ok());
   Crash();
   const std::string log = Logs(copy()).back();
   std::string bytes = ReadFile(log);
@@ -315,21 +312,20 @@ TEST_F(RocksStoreTest, BehindAHoleInUnacknowledgedGroupsNothingIsReplayed) {
 }
 
 TEST_F(RocksStoreTest, UnsyncedGroupsThatAreWholeAreKept) {
-  const std::unique_ptr<Store> store = Open(live());
-  ASSERT_TRUE(WriteGroup(store.get(), 1).ok());
-  ASSERT_TRUE(CommitGroup(store.get(), 2, 1).ok());
+  Start();
+  ASSERT_TRUE(WriteGroup(store_.get(), 1).ok());
+  ASSERT_TRUE(CommitGroup(store_.get(), 2, 1).ok());
   Crash();
   ExpectOpens(copy(), 2);
 }
 
 TEST_F(RocksStoreTest, GroupsWithoutTheirRowAreRefused) {
-  {
-    const std::unique_ptr<Store> store = Open(live());
-    Batch batch;
-    batch.set_mark({1, 0});
-    batch.Put(JobRowKey(Family::kJob, {1, 1}), "x");
-    ASSERT_TRUE(store->Sync(*store->Commit(batch, store->epoch())).ok());
-  }
+  Start();
+  Batch batch;
+  batch.set_mark({1, 0});
+  batch.Put(JobRowKey(Family::kJob, {1, 1}), "x");
+  ASSERT_TRUE(store_->Sync(*store_->Commit(batch, store_->epoch())).ok());
+  store_.reset();
   const auto refused = TryOpen(live());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(Text(refused.status()), HasSubstr("stands at group 0"));
@@ -340,17 +336,13 @@ TEST_F(RocksStoreTest, GroupsWithoutTheirRowAreRefused) {
 class VanishedFiles : public RocksStoreTest {
  protected:
   void SetUp() override {
-    const std::unique_ptr<Store> store = Open(live());
-    ASSERT_NE(store, nullptr);
-    for (uint64_t group = 1; group <= 3; ++group) ASSERT_TRUE(WriteGroup(store.get(), group).ok());
+    Start();
+    for (uint64_t group = 1; group <= 3; ++group) ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
     // Groups in tables as well as in a log.
-    ASSERT_TRUE(store->Recover().ok());
-    for (uint64_t group = 4; group <= 6; ++group) ASSERT_TRUE(WriteGroup(store.get(), group).ok());
-    EXPECT_FALSE(store->CheckSpace().low);
-    CopyFolder(live(), folder_.File("crashed"));
+    ASSERT_TRUE(store_->Recover().ok());
+    for (uint64_t group = 4; group <= 6; ++group) ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+    EXPECT_FALSE(store_->CheckSpace().low);
   }
-
-  void Crash() { CopyFolder(folder_.File("crashed"), copy()); }
 
   static std::vector<std::string> FilesWith(const std::string& folder, const std::string& prefix,
                                             const std::string& suffix) {
@@ -439,9 +431,7 @@ TEST_F(VanishedFiles, ADamagedTableIsFoundWhenItIsRead) {
   ASSERT_THAT(damaged, Not(IsEmpty()));
   const auto store = TryOpen(copy());
   const absl::Status status =
-      store.ok()
-          ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status()
-          : store.status();
+      store.ok() ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status() : store.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(Text(status), HasSubstr("CORRUPT_RECORD"));
 }
@@ -454,38 +444,41 @@ TEST_F(VanishedFiles, ALogWithItsBeginningLostRefuses) {
   EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("groups 4 to 5"));
 }
 
-// --- The reserve -----------------------------------------------------------------------------
-
-TEST_F(RocksStoreTest, TheReserveIsMadeOfRealBlocksAndBuiltAgain) {
-  const std::unique_ptr<Store> store = Open(live());
-  EXPECT_FALSE(store->CheckSpace().low);
-  struct stat found = {};
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-  // Of the right length, but hollow.
-  WriteFile(live() + "/RESERVE", "");
-  fs::resize_file(live() + "/RESERVE", 1 << 20);
-  EXPECT_FALSE(store->CheckSpace().low);
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-}
-
-TEST_F(RocksStoreTest, ARecoveryIsLowOnSpaceUntilTheReserveStandsAgain) {
-  const std::unique_ptr<Store> store = Open(live());
-  ASSERT_TRUE(store->Recover().ok());
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_FALSE(store->CheckSpace().low);
-  EXPECT_TRUE(fs::exists(live() + "/RESERVE"));
-}
-
-TEST_F(RocksStoreTest, UnderTheFloorTheReserveIsGivenUp) {
-  RocksOptions options = Options(live());
-  options.disk_floor_bytes = uint64_t{1} << 60;
-  const auto store = RocksStore::Open(options);
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_TRUE((*store)->CheckSpace().low);
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_TRUE(WriteGroup(store->get(), 1).ok());
+// Files of one age among files of another, as a volume may bring them back after a power cut.
+TEST_F(VanishedFiles, PartsOfTwoAgesRefuse) {  // S81
+  Crash();
+  const std::map<std::string, std::string> old = Contents(copy());
+  Start();
+  for (uint64_t group = 7; group <= 12; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
+  ASSERT_TRUE(store_->Recover().ok());
+  for (uint64_t group = 13; group <= 15; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
+  const auto is_log = [](const std::string& name) { return LogNumber(name).has_value(); };
+  const auto is_list = [](const std::string& name) {
+    return name == "CURRENT" || absl::StartsWith(name, "MANIFEST-");
+  };
+  // The newer folder with all old files of a kind in place of its own.
+  const auto mix = [&](const std::function<bool(const std::string&)>& kind) {
+    Crash();
+    for (const std::string& file : FilesNamed(copy(), kind)) fs::remove(file);
+    for (const auto& [name, bytes] : old) {
+      if (kind(name)) WriteFile(copy() + "/" + name, bytes);
+    }
+  };
+  mix(is_log);
+  ExpectRefuses(copy());
+  mix(is_list);
+  ExpectRefuses(copy());
+  // The old tables are there as well, so that nothing is missing but groups 7 to 12.
+  for (const auto& [name, bytes] : old) {
+    if (absl::EndsWith(name, ".sst")) WriteFile(copy() + "/" + name, bytes);
+  }
+  EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("CORRUPT_RECORD: groups "));
+  mix([](const std::string&) { return false; });
+  ExpectOpens(copy(), 15);
 }
 
 }  // namespace
