@@ -5,6 +5,11 @@ function(stint_e2e_test NAME)
 endfunction()
 
 stint_e2e_test(bad_input_test TIMEOUT 120)
+if(STINT_SANITIZE)
+  stint_declare(cost_test.py) # sanitizers have costs of their own
+else()
+  stint_e2e_test(cost_test TIMEOUT 300)
+endif()
 stint_e2e_test(disk_test TIMEOUT 300)
 stint_e2e_test(freeze_test TIMEOUT 300)
 stint_e2e_test(kill_test TIMEOUT 300)
