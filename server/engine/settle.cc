@@ -8,7 +8,6 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
-#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -77,13 +76,9 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
                                      absl::StrCat("the record of ", NameOf(item.job),
                                                   " cannot be read")));
     case Read::kAbsent: {
-      const auto sequence = storage::SequenceOfJobId(item.job.job_id);
       const record::SettleAnswer* answer =
-          queue == nullptr || !sequence.has_value()
-              ? nullptr
-              : removed_.Find({queue->id, *sequence});
-      if (answer != nullptr && answer->token() == item.token &&
-          answer->kind() == static_cast<int32_t>(item.kind)) {
+          queue == nullptr ? nullptr : removed_.Find(queue->id, item.job.job_id, item.token);
+      if (answer != nullptr && answer->kind() == static_cast<int32_t>(item.kind)) {
         return FromAnswer(*answer);
       }
       return Refusal(item, NotFound(item.job));
