@@ -8,3 +8,5 @@ stint_test(NAME removed_settles_test SOURCES removed_settles_test.cc LIBS stint_
 stint_test(NAME inbox_test SOURCES inbox_test.cc LIBS stint_runtime LABELS tsan)
 stint_test(NAME matcher_test SOURCES matcher_test.cc LIBS stint_runtime LABELS tsan)
 stint_test(NAME broker_time_test SOURCES broker_time_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME loop_test SOURCES loop_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME loop_faults_test SOURCES loop_faults_test.cc LIBS stint_harness LABELS tsan)
