@@ -9,7 +9,6 @@
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
 #include "server/engine/refusals.h"
-#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -63,12 +62,9 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
     case Read::kUnknown:  // all rows were fetched
       return Refusal(item, JobUnreadable(item.job));
     case Read::kAbsent: {
-      const auto sequence = storage::SequenceOfJobId(item.job.job_id);
-      const record::SettleAnswer* answer = queue == nullptr || !sequence.has_value()
-                                               ? nullptr
-                                               : removed_.Find({queue->id, *sequence});
-      if (answer != nullptr && answer->token() == item.token &&
-          answer->kind() == static_cast<int32_t>(item.kind)) {
+      const record::SettleAnswer* answer =
+          queue == nullptr ? nullptr : removed_.Find(queue->id, item.job.job_id, item.token);
+      if (answer != nullptr && answer->kind() == static_cast<int32_t>(item.kind)) {
         return FromAnswer(*answer);
       }
       return Refusal(item, JobNotFound(item.job));

@@ -358,6 +358,13 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     return;
   }
   Call* call = &*item->call;
+  if (draining_) {
+    // No wait begins any more: it is answered with the job as it is.
+    std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
+    item->done = false;
+    ApplyItem(item, now);
+    return;
+  }
   if (matcher_.size() >= options_.max_parked_calls) {
     engine::ErrorDetails details;
     details.reason = Reason::kOverloaded;
