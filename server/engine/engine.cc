@@ -166,4 +166,10 @@ JobSnapshot Engine::Snapshot(const QueueState& queue, const JobRow& row) const {
   return snapshot;
 }
 
+JobReply Engine::Shown(const QueueState& queue, const JobRow& row) const {
+  JobReply reply{Snapshot(queue, row), queue.record.settings()};
+  reply.job.record.clear_payload();
+  return reply;
+}
+
 }  // namespace stint::engine

@@ -270,6 +270,8 @@ class Engine {
                         std::optional<int64_t> retry_after_ms, const Now& now,
                         record::JobState* after, EndReason* reason);
   JobSnapshot Snapshot(const QueueState& queue, const JobRow& row) const;
+  // The same for callers who do not work on it: without payload.
+  JobReply Shown(const QueueState& queue, const JobRow& row) const;
 
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);

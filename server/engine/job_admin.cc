@@ -175,7 +175,7 @@ Result Engine::Handle(const UpdateJobCommand& command, const Now& now) {
     }
   }
   Move(queue, &row, std::move(after), now);
-  JobReply reply{Snapshot(*queue, row), queue->record.settings()};
+  JobReply reply = Shown(*queue, row);
   requests_.Remember(&tables_, command.request, reply, now.broker_ms);
   return Result::Done(std::move(reply));
 }
@@ -187,7 +187,7 @@ Result Engine::Handle(const WaitJobCommand& command, const Now& /*now*/) {
     return Unreadable(read, command.job);
   }
   if (!storage::IsEnded(row.state.state()) && command.wait_ms > 0) return Result::Parked(row.key);
-  JobReply reply{Snapshot(*queue, row), queue->record.settings()};
+  JobReply reply = Shown(*queue, row);
   if (row.state.has_result()) {
     const Read read = tables_.Result(row.key, &reply.job.result);
     if (read == Read::kUnknown) return Result::NeedsRows();

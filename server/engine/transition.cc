@@ -119,7 +119,7 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
     Move(queue, row, std::move(after), now);
   }
   if (watched_.contains(row->key)) {
-    JobReply reply{Snapshot(*queue, *row), queue->record.settings()};
+    JobReply reply = Shown(*queue, *row);
     reply.job.result.assign(result.data(), result.size());
     ended_.push_back({row->key, std::move(reply)});
   }
