@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
 #include "storage/store.h"
@@ -19,10 +20,12 @@ namespace stint::engine {
 
 class RemovedSettles {
  public:
-  // The answer, if it is still remembered.
-  const record::SettleAnswer* Find(const storage::JobKey& job) const;
-  // A job that was settled is being removed in the group at hand.
-  void Add(const storage::JobKey& job, const record::SettleAnswer& answer, int64_t now_ms);
+  // The answer to a settle of `job_id` with `token`, if it is still remembered.
+  const record::SettleAnswer* Find(uint32_t queue, absl::string_view job_id, int64_t token) const;
+  // A job that was settled is being removed in the group at hand. `own_id`: the id its caller
+  // gave it; empty: none.
+  void Add(const storage::JobKey& job, absl::string_view own_id,
+           const record::SettleAnswer& answer, int64_t now_ms);
 
   // Writes the row of the group at hand, if it removed anything.
   void FinishGroup(storage::Tables* tables, uint64_t group, int64_t now_ms);
@@ -36,10 +39,12 @@ class RemovedSettles {
   absl::Status Load(const storage::Store& store, int64_t now_ms);
 
  private:
+  void Keep(const record::RemovedSettles::Entry& entry, int64_t now_ms);
   void Trim(int64_t now_ms);
 
-  absl::flat_hash_map<storage::JobKey, record::SettleAnswer> answers_;
-  std::deque<std::pair<int64_t, storage::JobKey>> order_;  // oldest first
+  // By token: a job has one last settle, and no other job ever had its token.
+  absl::flat_hash_map<int64_t, record::RemovedSettles::Entry> answers_;
+  std::deque<std::pair<int64_t, int64_t>> order_;  // when and which token, oldest first
   std::deque<uint32_t> buckets_;                           // start in seconds, oldest first
   record::RemovedSettles unwritten_;
 };

@@ -8,7 +8,6 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
-#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -76,18 +75,9 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
       return Refusal(item, MakeError(Reason::kCorruptRecord,
                                      absl::StrCat("the record of ", NameOf(item.job),
                                                   " cannot be read")));
-    case Read::kAbsent: {
-      const auto sequence = storage::SequenceOfJobId(item.job.job_id);
-      const record::SettleAnswer* answer =
-          queue == nullptr || !sequence.has_value()
-              ? nullptr
-              : removed_.Find({queue->id, *sequence});
-      if (answer != nullptr && answer->token() == item.token &&
-          answer->kind() == static_cast<int32_t>(item.kind)) {
-        return FromAnswer(*answer);
-      }
+    case Read::kAbsent:
+      if (const auto answer = RepeatRemoved(queue, item)) return *answer;
       return Refusal(item, NotFound(item.job));
-    }
   }
   if (row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
       Allows(static_cast<JobState>(row.state.state()), Event::kSettle)) {
@@ -97,7 +87,17 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
   if (last.token() == item.token && last.kind() == static_cast<int32_t>(item.kind)) {
     return FromAnswer(last);
   }
+  // The id may have been given to another job since.
+  if (const auto answer = RepeatRemoved(queue, item)) return *answer;
   return RefuseSettle(*queue, row, item);
+}
+
+std::optional<SettleResult> Engine::RepeatRemoved(const QueueState* queue,
+                                                  const SettleItem& item) const {
+  if (queue == nullptr) return std::nullopt;
+  const record::SettleAnswer* answer = removed_.Find(queue->id, item.job.job_id, item.token);
+  if (answer == nullptr || answer->kind() != static_cast<int32_t>(item.kind)) return std::nullopt;
+  return FromAnswer(*answer);
 }
 
 SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,

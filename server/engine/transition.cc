@@ -111,7 +111,9 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
   const EndedClass ended = ClassOf(after);
   const EndedLimits limits = RetentionOf(queue->record.settings(), ended);
   if (limits.none()) {
-    if (after.settle().token() != 0) removed_.Add(row->key, after.settle(), now.broker_ms);
+    if (after.settle().token() != 0) {
+      removed_.Add(row->key, row->record.job_id(), after.settle(), now.broker_ms);
+    }
     Erase(queue, *row, now);
     row->state = std::move(after);
   } else {
@@ -134,7 +136,7 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
 
 void Engine::Remove(QueueState* queue, const JobRow& row, const Now& now) {
   if (row.state.settle().token() != 0) {
-    removed_.Add(row.key, row.state.settle(), now.broker_ms);
+    removed_.Add(row.key, row.record.job_id(), row.state.settle(), now.broker_ms);
   }
   Erase(queue, row, now);
   if (!storage::IsEnded(row.state.state()) && watched_.contains(row.key)) {
