@@ -298,6 +298,11 @@ void Loop::ApplyItem(Item* item, const engine::Now& now) {
     case Verdict::kAgain:
       return;
     case Verdict::kParked:
+      if (draining_ && std::holds_alternative<engine::WaitJobCommand>(item->command())) {
+        // Nobody waits any more: answered with the job as it is, in the next pass.
+        std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
+        return;
+      }
       item->done = true;
       ParkItem(item, result, now);
       return;
