@@ -53,6 +53,7 @@ Space Reserve::Check() {
 void Reserve::Release() { unlink(path_.c_str()); }
 
 bool Reserve::Stands(bool may_build) {
+  if (bytes_ == 0) return true;
   struct stat found = {};
   if (stat(path_.c_str(), &found) == 0 &&
       static_cast<uint64_t>(found.st_blocks) * kStatBlockBytes >= bytes_) {

@@ -27,8 +27,8 @@ std::vector<Border> MakeBorders() {
 }
 
 const std::vector<Border>& Borders() {
-  static const std::vector<Border> borders = MakeBorders();
-  return borders;
+  static const std::vector<Border> kBorders = MakeBorders();
+  return kBorders;
 }
 
 }  // namespace

@@ -45,8 +45,9 @@ class RowView {
     std::vector<Row> rows;
     // True: there are no more rows in the range.
     bool complete = false;
-    // Where the rest of the range begins; only when not complete. A range may give fewer rows
-    // than its limit and still not be complete.
+    // Where the rest of the range begins: a key, or the first place after one. Only when not
+    // complete. A range may give fewer rows than its limit, even none, and not be complete:
+    // those of the store may be deleted by writes that are not durable yet.
     std::string rest;
   };
 

@@ -27,12 +27,15 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 class GrpcExchange final : public Exchange {
  public:
   GrpcExchange(UnaryReactor* reactor, std::shared_ptr<std::atomic<bool>> gone,
-               grpc::ByteBuffer* response, std::string identity, size_t request_bytes,
-               std::optional<int64_t> remaining_ms)
+               grpc::ByteBuffer* response, CallsUnderWay* calls, std::string identity,
+               size_t request_bytes, std::optional<int64_t> remaining_ms)
       : Exchange(std::move(identity), request_bytes, remaining_ms),
         reactor_(reactor),
         gone_(std::move(gone)),
-        response_(response) {}
+        response_(response),
+        calls_(calls) {
+    calls_->Begin();
+  }
 
   ~GrpcExchange() override {
     Refuse(engine::MakeError(engine::Reason::kStoreFailed,
@@ -48,19 +51,26 @@ class GrpcExchange final : public Exchange {
     grpc::Slice slice(size);
     response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
     *response_ = grpc::ByteBuffer(&slice, 1);
-    reactor_->Finish(grpc::Status::OK);
+    Finish(grpc::Status::OK);
   }
 
   void Refuse(const absl::Status& status) override {
     if (answered_.exchange(true)) return;
-    reactor_->Finish(ToGrpcStatus(status));
+    Finish(ToGrpcStatus(status));
   }
 
  private:
+  void Finish(const grpc::Status& status) {
+    // In this order: after Finish the server may go, and the count with it.
+    calls_->End();
+    reactor_->Finish(status);
+  }
+
   // Valid until it is finished.
   UnaryReactor* const reactor_;
   const std::shared_ptr<std::atomic<bool>> gone_;
   grpc::ByteBuffer* const response_;
+  CallsUnderWay* const calls_;
   std::atomic<bool> answered_ = false;
 };
 
@@ -107,13 +117,14 @@ absl::Status CheckCallSize(size_t bytes, size_t max_bytes) {
 
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
                                                             grpc::ByteBuffer* response,
+                                                            CallsUnderWay* calls,
                                                             std::string identity,
                                                             size_t request_bytes) {
   auto gone = std::make_shared<std::atomic<bool>>(false);
   auto* reactor = new UnaryReactor(gone);
-  return {reactor,
-          std::make_shared<GrpcExchange>(reactor, std::move(gone), response, std::move(identity),
-                                         request_bytes, RemainingMillis(*context))};
+  return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, calls,
+                                                  std::move(identity), request_bytes,
+                                                  RemainingMillis(*context))};
 }
 
 grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/api/auth.h"
+#include "server/api/calls_under_way.h"
 #include "server/api/exchange.h"
 #include "server/api/parse_request.h"
 
@@ -35,6 +36,7 @@ absl::Status CheckCallSize(size_t bytes, size_t max_bytes);
 // Reactor and exchange for one call; the reactor belongs to gRPC, which ends its life.
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
                                                             grpc::ByteBuffer* response,
+                                                            CallsUnderWay* calls,
                                                             std::string identity,
                                                             size_t request_bytes);
 
@@ -45,6 +47,7 @@ grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,
 // What stands before every method.
 struct Door {
   const Authenticator* authenticator;
+  CallsUnderWay* calls;
   size_t max_call_bytes;
 };
 
@@ -65,7 +68,7 @@ grpc::ServerUnaryReactor* Serve(const Door& door, grpc::CallbackServerContext* c
   if (absl::Status status = ParseRequest(&reader, &request); !status.ok()) {
     return RefuseCall(context, status);
   }
-  auto [reactor, exchange] = BeginCall(context, response, *std::move(identity), size);
+  auto [reactor, exchange] = BeginCall(context, response, door.calls, *std::move(identity), size);
   (service->*method)(std::move(request), std::move(exchange));
   return reactor;
 }

@@ -38,13 +38,12 @@ int64_t ReplyBytes(const record::JobRecord& record) {
 
 bool Engine::ExtendWindow(QueueState* queue, uint8_t priority) {
   ReadyWindow& window = queue->windows[priority];
-  const std::string from = storage::ReadyRowKey({queue->id, priority, window.covered_to().ready_ms,
-                                                 window.covered_to().sequence});
+  const std::string from = storage::ReadyRowKey(
+      {queue->id, priority, window.covered_to().ready_ms, window.covered_to().sequence});
   // The next priority's first place is this one's end.
-  const std::string end = priority == 0
-                              ? storage::QueueRangeEnd(storage::Family::kReady, queue->id)
-                              : storage::ReadyRowKey({queue->id, static_cast<uint8_t>(priority - 1),
-                                                      0, 0});
+  const std::string end =
+      priority == 0 ? storage::QueueRangeEnd(storage::Family::kReady, queue->id)
+                    : storage::ReadyRowKey({queue->id, static_cast<uint8_t>(priority - 1), 0, 0});
   const storage::RowView::Range range = tables_.rows().Scan(from, end, kWindowRefill);
   if (!range.known) return false;
   for (const storage::Row& row : range.rows) {
@@ -54,8 +53,8 @@ bool Engine::ExtendWindow(QueueState* queue, uint8_t priority) {
   }
   if (range.complete) {
     window.CoveredAll();
-  } else if (const auto rest = storage::ParseReadyRowKey(
-                 absl::string_view(range.rest).substr(0, from.size()))) {
+  } else if (const auto rest =
+                 storage::ParseReadyRowKey(absl::string_view(range.rest).substr(0, from.size()))) {
     // `rest` is a key, or the first place after one.
     const bool after = range.rest.size() > from.size();
     window.CoveredTo({rest->ready_ms, rest->sequence + (after ? 1 : 0)});
@@ -63,20 +62,27 @@ bool Engine::ExtendWindow(QueueState* queue, uint8_t priority) {
   return true;
 }
 
+bool Engine::KnowHeads(QueueState* queue) {
+  bool known = true;
+  for (size_t p = 0; p < queue->windows.size(); ++p) {
+    const ReadyWindow& window = queue->windows[p];
+    const bool holds = static_cast<int>(p) < queue->counters.ready_by_priority_size() &&
+                       queue->counters.ready_by_priority(static_cast<int>(p)) > 0;
+    while (holds && window.entries().empty() && !window.at_tail()) {
+      if (ExtendWindow(queue, static_cast<uint8_t>(p))) continue;
+      known = false;  // the other priorities are asked for in the same round
+      break;
+    }
+  }
+  return known;
+}
+
 bool Engine::PeekReady(QueueState* queue, size_t skip, size_t wanted, const Now& now,
                        std::vector<Candidate>* candidates) {
   constexpr size_t kPriorities = kMaxPriority + 1;
   std::array<ReadyWindow::Entries::const_iterator, kPriorities> next;
-  // Heads of all priorities that hold anything.
-  for (size_t p = 0; p < kPriorities; ++p) {
-    ReadyWindow& window = queue->windows[p];
-    const bool holds = static_cast<int>(p) < queue->counters.ready_by_priority_size() &&
-                       queue->counters.ready_by_priority(static_cast<int>(p)) > 0;
-    while (holds && window.entries().empty() && !window.at_tail()) {
-      if (!ExtendWindow(queue, static_cast<uint8_t>(p))) return false;
-    }
-    next[p] = window.entries().begin();
-  }
+  if (!KnowHeads(queue)) return false;
+  for (size_t p = 0; p < kPriorities; ++p) next[p] = queue->windows[p].entries().begin();
   for (size_t taken = 0; taken < skip + wanted; ++taken) {
     size_t best = kPriorities;
     size_t starved = kPriorities;
@@ -119,8 +125,7 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
     JobRow row;
     if (queue == nullptr || reads.Add(ReadJob(*queue, job, &row)) != Read::kFound) continue;
     std::string payload;
-    if (row.record.payload_apart() &&
-        reads.Add(tables_.Payload(job, &payload)) == Read::kFound) {
+    if (row.record.payload_apart() && reads.Add(tables_.Payload(job, &payload)) == Read::kFound) {
       row.record.set_payload(std::move(payload));
     }
     GrantedLease granted;
@@ -165,6 +170,55 @@ GrantedLease Engine::Grant(QueueState* queue, JobRow* row, const LeaseCommand& c
   return granted;
 }
 
+std::vector<Engine::Found> Engine::LookForJobs(const LeaseCommand& command, const Now& now,
+                                               Reads* reads, bool* claimed) {
+  std::vector<Found> found;
+  std::vector<std::pair<QueueState*, size_t>> claims;
+  absl::flat_hash_set<const QueueState*> seen;  // a queue may be named twice
+  const auto wanted = static_cast<size_t>(command.max_jobs);
+  size_t planned = 0;
+  int64_t bytes = 0;
+  bool full = false;
+  for (const std::string& name : command.queues) {
+    if (planned == wanted || full) break;
+    QueueState* queue = FindQueue(name);
+    if (queue == nullptr || queue->record.paused() || !seen.insert(queue).second) continue;
+    const auto ready = static_cast<size_t>(queue->counters.ready());
+    *claimed = *claimed || queue->claims > 0;
+    if (ready <= queue->claims) continue;
+    size_t claim = std::min(wanted - planned, ready - queue->claims);
+    std::vector<Candidate> candidates;
+    if (!PeekReady(queue, queue->claims, claim, now, &candidates)) {
+      reads->unknown = true;
+    } else {
+      claim = candidates.size();
+    }
+    planned += claim;
+    claims.emplace_back(queue, claim);
+    for (const Candidate& candidate : candidates) {
+      Found next{queue, {}};
+      const JobKey key{queue->id, candidate.place.sequence};
+      const Read read = reads->Add(ReadJob(*queue, key, &next.row));
+      std::string payload;
+      if (read == Read::kFound && next.row.record.payload_apart() &&
+          reads->Add(tables_.Payload(key, &payload)) == Read::kFound) {
+        next.row.record.set_payload(std::move(payload));
+      }
+      bytes += ReplyBytes(next.row.record);
+      full = !found.empty() && bytes > command.max_reply_bytes;
+      if (full) break;
+      found.push_back(std::move(next));
+    }
+  }
+  // The calls behind this one look past what it waits for.
+  for (const auto& [queue, claim] : claims) {
+    if (!reads->unknown) break;
+    if (queue->claims == 0) claimed_.push_back(queue);
+    queue->claims += claim;
+  }
+  return found;
+}
+
 Result Engine::Handle(const LeaseCommand& command, const Now& now) {
   const uint64_t hash = RequestHash(command);
   if (hash != 0) {
@@ -174,66 +228,30 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
     ErrorDetails details;
     details.reason = Reason::kDraining;
     details.retry_after_ms = kSecondMs;
-    return Result::Refused(MakeError(std::move(details),
-                                     "the broker is shutting down and grants no more leases"));
+    return Result::Refused(
+        MakeError(std::move(details), "the broker is shutting down and grants no more leases"));
   }
 
   // Look first: whose rows are needed.
-  struct Found {
-    QueueState* queue;
-    JobRow row;
-  };
-  std::vector<Found> found;
-  absl::flat_hash_set<const QueueState*> seen;  // a queue may be named twice
   Reads reads;
-  const auto wanted = static_cast<size_t>(command.max_jobs);
-  int64_t bytes = 0;
-  bool full = false;
-  for (const std::string& name : command.queues) {
-    QueueState* queue = FindQueue(name);
-    if (queue == nullptr || queue->record.paused() || queue->counters.ready() == 0) continue;
-    if (!seen.insert(queue).second) continue;
-    std::vector<Candidate> candidates;
-    if (!PeekReady(queue, queue->claims, wanted - found.size(), now, &candidates)) {
-      reads.unknown = true;
-      break;
-    }
-    for (const Candidate& candidate : candidates) {
-      Found next{queue, {}};
-      const JobKey key{queue->id, candidate.place.sequence};
-      const Read read = reads.Add(ReadJob(*queue, key, &next.row));
-      std::string payload;
-      if (read == Read::kFound && next.row.record.payload_apart() &&
-          reads.Add(tables_.Payload(key, &payload)) == Read::kFound) {
-        next.row.record.set_payload(std::move(payload));
-      }
-      bytes += ReplyBytes(next.row.record);
-      full = !found.empty() && bytes > command.max_reply_bytes;
-      if (full) break;
-      found.push_back(std::move(next));
-    }
-    if (reads.unknown) {
-      if (queue->claims == 0) claimed_.push_back(queue);
-      queue->claims += candidates.size();
-      break;
-    }
-    if (full || found.size() == wanted) break;
-  }
+  bool claimed = false;
+  std::vector<Found> found = LookForJobs(command, now, &reads, &claimed);
   if (reads.unknown) return Result::NeedsRows();
+  // What there is may be left over by the calls that claim it.
+  if (found.empty() && claimed) return Result::NeedsRows();
   if (reads.corrupt) {
-    return Result::Refused(MakeError(
-        Reason::kCorruptRecord,
-        "the next job of the queue cannot be read; delete it, or run the store check"));
+    return Result::Refused(
+        MakeError(Reason::kCorruptRecord,
+                  "the next job of the queue cannot be read; delete it, or run the store check"));
   }
 
   // Then take.
   LeaseReply reply;
   for (Found& next : found) {
     const record::JobRecord& record = next.row.record;
-    const bool expired =
-        !next.row.state.started() &&
-        ((record.has_expiry_ms() && record.expiry_ms() <= now.broker_ms) ||
-         (record.has_expiry_wall_ms() && record.expiry_wall_ms() <= now.wall_ms));
+    const bool expired = !next.row.state.started() &&
+                         ((record.has_expiry_ms() && record.expiry_ms() <= now.broker_ms) ||
+                          (record.has_expiry_wall_ms() && record.expiry_wall_ms() <= now.wall_ms));
     if (expired) {
       End(next.queue, &next.row, next.row.state, EndReason::kExpired, "", now);
       continue;

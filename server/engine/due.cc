@@ -38,18 +38,23 @@ std::vector<Command> Engine::DueCommands(const Now& now, size_t limit, bool may_
   if (due_[1].next_ms <= now.wall_ms) due.emplace_back(PromoteCommand{true});
   if (expiry_[0].next_ms <= now.broker_ms) due.emplace_back(ExpireCommand{false});
   if (expiry_[1].next_ms <= now.wall_ms) due.emplace_back(ExpireCommand{true});
-  while (!timers_.empty() && timers_.top().ms <= now.broker_ms && due.size() < limit) {
-    const Timer timer = timers_.top();
-    timers_.pop();
+  std::vector<RetentionCommand> retention;
+  while (!timers_.empty() && timers_.begin()->ms <= now.broker_ms && due.size() < limit &&
+         retention.size() < kMaxRetentionSteps) {
+    const Timer timer = *timers_.begin();
+    timers_.erase(timers_.begin());
     QueueState* queue = FindQueue(timer.queue);
-    if (queue == nullptr) continue;
     if (timer.kind == Timer::Kind::kForget) {
-      if (queue->forget_ms == timer.ms) due.emplace_back(ForgetQueueCommand{timer.queue});
-    } else if (int64_t& scheduled = queue->retention_ms[static_cast<size_t>(timer.ended)];
-               scheduled == timer.ms) {
-      scheduled = INT64_MAX;
-      due.emplace_back(RetentionCommand{timer.queue, timer.ended});
+      queue->forget_ms = INT64_MAX;
+      due.emplace_back(ForgetQueueCommand{timer.queue});
+    } else {
+      queue->retention_ms[static_cast<size_t>(timer.ended)] = INT64_MAX;
+      retention.push_back({timer.queue, timer.ended, 0});
     }
+  }
+  for (RetentionCommand& step : retention) {
+    step.rows = kMaxRetentionRows / retention.size();
+    due.emplace_back(step);
   }
   if (!purging_.empty()) due.emplace_back(PurgeStepCommand{*purging_.begin()});
   if (std::min(requests_.NextMs(), removed_.NextMs()) <= now.broker_ms) {
@@ -65,7 +70,7 @@ int64_t Engine::NextDueMs(const Now& now) const {
   for (const int64_t wall_ms : {due_[1].next_ms, expiry_[1].next_ms}) {
     if (wall_ms != INT64_MAX) next = std::min(next, now.broker_ms + (wall_ms - now.wall_ms));
   }
-  if (!timers_.empty()) next = std::min(next, timers_.top().ms);
+  if (!timers_.empty()) next = std::min(next, timers_.begin()->ms);
   return next;
 }
 
@@ -110,8 +115,8 @@ Result Engine::Handle(const RevokeCommand& command, const Now& now) {
   if (lease == nullptr || lease->state.owner_token() != command.token) {
     return Result::Done(EmptyReply{});
   }
-  const bool run_limit = lease->state.run_limit_at_ms() != 0 &&
-                         lease->state.run_limit_at_ms() <= now.broker_ms;
+  const bool run_limit =
+      lease->state.run_limit_at_ms() != 0 && lease->state.run_limit_at_ms() <= now.broker_ms;
   const bool cancel =
       lease->state.cancel_requested() && lease->state.cancel_at_ms() <= now.broker_ms;
   if (!run_limit && !cancel) {
@@ -150,8 +155,8 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
   const int64_t now_ms = command.wall ? now.wall_ms : now.broker_ms;
   if (index.next_ms > now_ms) return Result::Done(EmptyReply{});
   // From the head on, so that what was promoted before is not walked over again.
-  const auto range = tables_.rows().Scan(storage::DueRowKey(family, {index.next_ms, 9, 0}),
-                                         storage::FamilyEnd(family), kMaxStepRows);
+  const std::string begin = storage::DueRowKey(family, {index.next_ms, 9, 0});
+  const auto range = tables_.rows().Scan(begin, storage::FamilyEnd(family), kMaxStepRows);
   if (!range.known) return Result::NeedsRows();
   struct Due {
     std::string key;
@@ -185,8 +190,8 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
   if (reads.unknown) return Result::NeedsRows();
 
   for (Due& due : rows) {
-    if (due.read != Read::kFound || !Allows(static_cast<JobState>(due.row.state.state()),
-                                            Event::kDue)) {
+    if (due.read != Read::kFound ||
+        !Allows(static_cast<JobState>(due.row.state.state()), Event::kDue)) {
       // Its queue was deleted, or the job purged.
       tables_.DropIndexRow(due.key);
       continue;
@@ -202,8 +207,9 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
     Move(due.queue, &due.row, std::move(after), now);
   }
   if (next_ms == INT64_MAX && !range.complete) {
-    // There is more: go on behind the last row, at once if that is due.
-    next_ms = rows.empty() ? now_ms : rows.back().at.due_ms;
+    const auto rest =
+        storage::ParseDueRowKey(family, absl::string_view(range.rest).substr(0, begin.size()));
+    next_ms = rest.has_value() ? rest->due_ms : index.next_ms;
   }
   index.next_ms = next_ms;
   return Result::Done(EmptyReply{});
@@ -214,8 +220,8 @@ Result Engine::Handle(const ExpireCommand& command, const Now& now) {
   const Family family = command.wall ? Family::kExpiryWall : Family::kExpiry;
   const int64_t now_ms = command.wall ? now.wall_ms : now.broker_ms;
   if (index.next_ms > now_ms) return Result::Done(EmptyReply{});
-  const auto range = tables_.rows().Scan(storage::ExpiryRowKey(family, index.next_ms, 0),
-                                         storage::FamilyEnd(family), kMaxStepRows);
+  const std::string begin = storage::ExpiryRowKey(family, index.next_ms, 0);
+  const auto range = tables_.rows().Scan(begin, storage::FamilyEnd(family), kMaxStepRows);
   if (!range.known) return Result::NeedsRows();
   struct Expiry {
     std::string key;
@@ -226,7 +232,6 @@ Result Engine::Handle(const ExpireCommand& command, const Now& now) {
   std::vector<Expiry> rows;
   Reads reads;
   int64_t next_ms = INT64_MAX;
-  int64_t last_ms = now_ms;
   for (const storage::Row& row : range.rows) {
     Expiry expiry;
     expiry.key = row.key;
@@ -239,11 +244,9 @@ Result Engine::Handle(const ExpireCommand& command, const Now& now) {
       next_ms = at->expiry_ms;
       break;
     }
-    last_ms = at->expiry_ms;
     expiry.queue = FindQueue(entry.queue());
     if (expiry.queue != nullptr) {
-      expiry.read =
-          reads.Add(ReadJob(*expiry.queue, {entry.queue(), at->sequence}, &expiry.row));
+      expiry.read = reads.Add(ReadJob(*expiry.queue, {entry.queue(), at->sequence}, &expiry.row));
     }
     rows.push_back(std::move(expiry));
   }
@@ -257,7 +260,11 @@ Result Engine::Handle(const ExpireCommand& command, const Now& now) {
     }
     End(expiry.queue, &expiry.row, expiry.row.state, EndReason::kExpired, "", now);
   }
-  if (next_ms == INT64_MAX && !range.complete) next_ms = last_ms;
+  if (next_ms == INT64_MAX && !range.complete) {
+    const auto rest =
+        storage::ParseExpiryRowKey(family, absl::string_view(range.rest).substr(0, begin.size()));
+    next_ms = rest.has_value() ? rest->expiry_ms : index.next_ms;
+  }
   index.next_ms = next_ms;
   return Result::Done(EmptyReply{});
 }
@@ -269,11 +276,10 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   // From the oldest on, so that what was removed before is not walked over again.
   int64_t& oldest_ms = queue->oldest_ended_ms[static_cast<size_t>(command.ended)];
   const std::string begin = storage::EndedRowKey(queue->id, command.ended, oldest_ms, 0);
-  const std::string end =
-      command.ended == EndedClass::kFinished
-          ? storage::EndedRowKey(queue->id, EndedClass::kDead, 0, 0)
-          : storage::QueueRangeEnd(Family::kEnded, queue->id);
-  const auto range = tables_.rows().Scan(begin, end, kMaxStepRows);
+  const std::string end = command.ended == EndedClass::kFinished
+                              ? storage::EndedRowKey(queue->id, EndedClass::kDead, 0, 0)
+                              : storage::QueueRangeEnd(Family::kEnded, queue->id);
+  const auto range = tables_.rows().Scan(begin, end, command.rows);
   if (!range.known) return Result::NeedsRows();
   const bool dead = command.ended == EndedClass::kDead;
   const record::QueueCounters& c = queue->counters;
@@ -305,7 +311,8 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
   for (const JobRow& job : old) Remove(queue, job, now);
-  if (!dead) queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
+  if (!dead)
+    queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
   oldest_ms = seen_ms;
   if (next_ms == INT64_MAX && !range.complete) next_ms = now.broker_ms;
   if (next_ms != INT64_MAX) ScheduleRetention(queue, command.ended, next_ms);
@@ -330,17 +337,16 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
     return Result::Done(EmptyReply{});
   }
   const uint64_t bound = queue->record.purge_bound();
+  const std::string begin =
+      storage::JobRowKey(Family::kJob, {queue->id, queue->record.purge_cursor()});
   const auto range = tables_.rows().Scan(
-      storage::JobRowKey(Family::kJob, {queue->id, queue->record.purge_cursor()}),
-      storage::JobRowKey(Family::kJob, {queue->id, bound}), kMaxStepRows);
+      begin, storage::JobRowKey(Family::kJob, {queue->id, bound}), kMaxStepRows);
   if (!range.known) return Result::NeedsRows();
   std::vector<JobRow> purged;
   Reads reads;
-  uint64_t next = 0;
   for (const storage::Row& row : range.rows) {
     const auto key = storage::ParseJobRowKey(Family::kJob, row.key);
     if (!key.has_value()) continue;
-    next = key->sequence + 1;
     if (leases_.Find(*key) != nullptr) continue;
     JobRow job;
     job.key = *key;
@@ -353,12 +359,14 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
   if (reads.unknown) return Result::NeedsRows();
   // Purged jobs are counted no more; only their rows are left.
   for (const JobRow& job : purged) tables_.RemoveJob(job.key, job.record, job.state);
-  if (range.complete || next == 0) {
+  if (range.complete) {
     queue->record.set_purge_cursor(0);
     purging_.erase(queue->id);
     NoteEmpty(queue, now);
-  } else {
-    queue->record.set_purge_cursor(next);
+  } else if (const auto rest = storage::ParseJobRowKey(
+                 Family::kJob, absl::string_view(range.rest).substr(0, begin.size()))) {
+    const bool after = range.rest.size() > begin.size();
+    queue->record.set_purge_cursor(rest->sequence + (after ? 1 : 0));
   }
   RecordChanged(queue);
   return Result::Done(EmptyReply{});
@@ -370,15 +378,16 @@ Result Engine::Handle(const DropBucketsCommand& /*command*/, const Now& now) {
   return Result::Done(EmptyReply{});
 }
 
-Result Engine::Handle(const ForgetQueueCommand& command, const Now& now) {
+Result Engine::Handle(const ForgetQueueCommand& command, const Now& /*now*/) {
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr || !queue->record.ephemeral() || queue->forget_ms > now.broker_ms) {
+  // Emptied again in the meantime: its day begins anew.
+  if (queue == nullptr || !queue->record.ephemeral() || queue->forget_ms != INT64_MAX) {
     return Result::Done(EmptyReply{});
   }
   const record::QueueCounters& c = queue->counters;
-  const bool empty = c.ready() + c.delayed() + c.held() + c.leased() + c.completed() +
-                         c.cancelled() + c.dead() ==
-                     0;
+  const bool empty =
+      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead() ==
+      0;
   if (empty && queue->record.purge_cursor() == 0) RemoveQueue(queue);
   return Result::Done(EmptyReply{});
 }

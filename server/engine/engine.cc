@@ -39,6 +39,12 @@ int64_t Engine::ReadyIn(absl::string_view queue) const {
   return state == nullptr || state->record.paused() ? 0 : state->counters.ready();
 }
 
+int64_t Engine::UnclaimedIn(absl::string_view queue) const {
+  const QueueState* state = FindQueue(queue);
+  if (state == nullptr || state->record.paused()) return 0;
+  return std::max<int64_t>(0, state->counters.ready() - static_cast<int64_t>(state->claims));
+}
+
 void Engine::Unwatch(const JobKey& job) {
   const auto it = watched_.find(job);
   if (it != watched_.end() && --it->second == 0) watched_.erase(it);
@@ -50,9 +56,9 @@ void Engine::ForgiveStall(int64_t gap_ms, const Now& now) {
   leases_.ForEach([&](const JobKey&, Lease& lease) {
     lease.deadline_ms += gap_ms;
     if (gap_ms > kLongStallMs) {
-      lease.deadline_ms =
-          std::max(lease.deadline_ms,
-                   now.broker_ms + std::max(lease.state.lease_duration_ms(), options_.restart_grace_ms));
+      lease.deadline_ms = std::max(
+          lease.deadline_ms,
+          now.broker_ms + std::max(lease.state.lease_duration_ms(), options_.restart_grace_ms));
     }
   });
 }
@@ -127,8 +133,7 @@ Read Engine::FindJob(const JobRef& ref, QueueState** queue, JobRow* row) {
   }
   const Read read = ReadJob(**queue, key, row);
   // A job that has an id of its own is known by that alone.
-  if (read == Read::kFound && !row->record.job_id().empty() &&
-      row->record.job_id() != ref.job_id) {
+  if (read == Read::kFound && !row->record.job_id().empty() && row->record.job_id() != ref.job_id) {
     return Read::kAbsent;
   }
   return read;
@@ -164,12 +169,6 @@ JobSnapshot Engine::Snapshot(const QueueState& queue, const JobRow& row) const {
   snapshot.record = row.record;
   snapshot.state = row.state;
   return snapshot;
-}
-
-JobReply Engine::Shown(const QueueState& queue, const JobRow& row) const {
-  JobReply reply{Snapshot(queue, row), queue.record.settings()};
-  reply.job.record.clear_payload();
-  return reply;
 }
 
 }  // namespace stint::engine

@@ -16,12 +16,11 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
@@ -52,7 +51,7 @@ struct EngineOptions {
 enum class Verdict {
   kDone,       // `outcome` is the answer
   kNeedsRows,  // nothing was changed; fetch and apply again
-  kAgain,      // something was changed; apply again in this group
+  kAgain,      // something was changed; apply again in the next group
   kParked      // nothing to answer yet: wait for an effect (TakeWoken, TakeEnded)
 };
 
@@ -109,8 +108,9 @@ class Engine {
   // Broker time at which DueCommands may next give something; INT64_MAX: never.
   int64_t NextDueMs(const Now& now) const;
   // Anything that waits for time or for a worker: leases, delayed jobs.
-  bool HasPending() const { return leases_.size() > 0 || due_[0].next_ms != INT64_MAX ||
-                                   due_[1].next_ms != INT64_MAX; }
+  bool HasPending() const {
+    return leases_.size() > 0 || due_[0].next_ms != INT64_MAX || due_[1].next_ms != INT64_MAX;
+  }
 
   // The broker itself stood still for `gap_ms`: every lease gets it back, and at least
   // max(its duration, restart grace) after a long one.
@@ -128,6 +128,8 @@ class Engine {
   std::vector<std::string> TakeWoken();
   // How many jobs of a queue a worker could take now; 0 if it is paused or unknown.
   int64_t ReadyIn(absl::string_view queue) const;
+  // The same without those that calls of this pass look at and have not taken yet.
+  int64_t UnclaimedIn(absl::string_view queue) const;
   // Somebody waits for the end of a job, or no more.
   void Watch(const storage::JobKey& job) { ++watched_[job]; }
   void Unwatch(const storage::JobKey& job);
@@ -184,12 +186,17 @@ class Engine {
     Kind kind;
     uint32_t queue;
     storage::EndedClass ended;
-    bool operator>(const Timer& other) const { return ms > other.ms; }
+    friend auto operator<=>(const Timer&, const Timer&) = default;
   };
   // Head of a time index: nothing in it is due before this.
   struct TimeIndex {
     int64_t next_ms = INT64_MAX;
     void Lower(int64_t ms) { next_ms = std::min(next_ms, ms); }
+  };
+  // The same with its rows.
+  struct Found {
+    QueueState* queue;
+    JobRow row;
   };
   // What a handler knows after its reads.
   struct Reads {
@@ -236,6 +243,12 @@ class Engine {
   storage::Read ReadJob(const QueueState& queue, const storage::JobKey& key, JobRow* row);
   storage::Read ResolveJob(const JobRef& ref, QueueState** queue, storage::JobKey* key);
   storage::Read FindJob(const JobRef& ref, QueueState** queue, JobRow* row);
+  // Own ids of a batch: free, or held by jobs that a purge has removed, which are added to
+  // `purged`. nullopt: nothing stands against them.
+  std::optional<Result> CheckOwnIds(const EnqueueCommand& command, QueueState* queue,
+                                    std::vector<JobRow>* purged);
+  // QUEUE_FULL if the queue's settings do not allow so many more.
+  absl::Status CheckRoom(const QueueState& queue, int64_t jobs, int64_t bytes) const;
   // The answer to a call that was made before, a refusal, or a need; nullopt: a new call.
   std::optional<Result> Repeated(const RequestKey& request);
 
@@ -270,8 +283,6 @@ class Engine {
                         std::optional<int64_t> retry_after_ms, const Now& now,
                         record::JobState* after, EndReason* reason);
   JobSnapshot Snapshot(const QueueState& queue, const JobRow& row) const;
-  // The same for callers who do not work on it: without payload.
-  JobReply Shown(const QueueState& queue, const JobRow& row) const;
 
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);
@@ -286,9 +297,24 @@ class Engine {
   bool PeekReady(QueueState* queue, size_t skip, size_t wanted, const Now& now,
                  std::vector<Candidate>* candidates);
   bool ExtendWindow(QueueState* queue, uint8_t priority);
+  // Reads on until the first ready job of each priority is in memory. False: rows have to be
+  // fetched first.
+  bool KnowHeads(QueueState* queue);
+  // The jobs that a call would take now, not more than fit into its answer; asks for the rows
+  // of all of them at once. `*claimed`: calls before it claim jobs they have not taken yet.
+  std::vector<Found> LookForJobs(const LeaseCommand& command, const Now& now, Reads* reads,
+                                 bool* claimed);
   GrantedLease Grant(QueueState* queue, JobRow* row, const LeaseCommand& command,
                      uint64_t request_hash, const Now& now);
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
+
+  // invariants.cc
+  struct Walk;
+  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
+                             const record::JobRecord& record, const record::JobState& state,
+                             Walk* walk) const;
+  absl::Status CheckIndexes(Walk* walk) const;
 
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);
@@ -305,7 +331,8 @@ class Engine {
   LeaseTable leases_;
   std::array<TimeIndex, 2> due_;     // broker time, wall time
   std::array<TimeIndex, 2> expiry_;  // broker time, wall time
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  // At most three a queue: those that its QueueState names.
+  absl::btree_set<Timer> timers_;
   absl::btree_set<uint32_t> purging_;
   RequestMemory requests_;
   RemovedSettles removed_;

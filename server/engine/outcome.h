@@ -14,8 +14,8 @@
 
 namespace stint::engine {
 
-// A job with everything the API shows of it. In a lease `record.payload` is filled in also
-// when the payload has a row of its own; elsewhere it is empty.
+// A job with everything the API shows of it. In a lease `record.payload` is filled in also when
+// the payload has a row of its own; a JobReply may do without it.
 struct JobSnapshot {
   std::string queue;
   std::string job_id;
@@ -71,7 +71,7 @@ struct StateReply {
   JobState state = JobState::kReady;
 };
 
-// Of update and wait. Without payload.
+// Of update and wait.
 struct JobReply {
   JobSnapshot job;
   // Of the job's queue, to show the budgets in force.

@@ -8,6 +8,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/error.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -15,19 +16,6 @@ namespace stint::engine {
 using storage::EndedClass;
 
 namespace {
-
-absl::Status NotFound(absl::string_view queue) {
-  ErrorDetails details;
-  details.reason = Reason::kQueueNotFound;
-  details.resource_type = "queue";
-  details.resource_name = absl::StrCat("queues/", queue);
-  return MakeError(std::move(details), absl::StrCat("there is no queue ", queue));
-}
-
-absl::Status TooManyQueues() {
-  return MakeError(Reason::kQuota,
-                   absl::StrCat("there are ", kMaxQueues, " queues already; delete some"));
-}
 
 // Takes over one named field of the settings.
 void TakeField(const std::string& field, const record::QueueSettings& from,
@@ -50,12 +38,7 @@ Result Engine::Handle(const CreateQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
   if (queue != nullptr && !queue->record.ephemeral()) {
-    ErrorDetails details;
-    details.reason = Reason::kQueueExists;
-    details.resource_type = "queue";
-    details.resource_name = absl::StrCat("queues/", command.queue);
-    return Result::Refused(MakeError(
-        std::move(details), absl::StrCat("queue ", command.queue, " exists; update it instead")));
+    return Result::Refused(QueueExists(command.queue));
   }
   if (queue == nullptr && queues_.size() >= kMaxQueues) return Result::Refused(TooManyQueues());
 
@@ -75,7 +58,7 @@ Result Engine::Handle(const CreateQueueCommand& command, const Now& now) {
 Result Engine::Handle(const UpdateQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   if (command.expected_version != 0 && command.expected_version != queue->record.version()) {
     return Result::Refused(
         MakeError(Reason::kEtagMismatch,
@@ -104,16 +87,15 @@ Result Engine::Handle(const UpdateQueueCommand& command, const Now& now) {
 Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   const record::QueueCounters& c = queue->counters;
-  const int64_t jobs = c.ready() + c.delayed() + c.held() + c.leased() + c.completed() +
-                       c.cancelled() + c.dead();
+  const int64_t jobs =
+      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead();
   if (jobs > 0 && !command.force) {
-    return Result::Refused(
-        MakeError(Reason::kWrongState,
-                  absl::StrCat("queue ", command.queue, " holds ", jobs,
-                               " jobs; purge it first, or delete it with force"),
-                  {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
+    return Result::Refused(MakeError(Reason::kWrongState,
+                                     absl::StrCat("queue ", command.queue, " holds ", jobs,
+                                                  " jobs; purge it first, or delete it with force"),
+                                     {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
   }
   RemoveQueue(queue);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
@@ -123,7 +105,7 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
 Result Engine::Handle(const PauseQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr && !command.paused) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr && !command.paused) return Result::Refused(QueueNotFound(command.queue));
   if (queue == nullptr && queues_.size() >= kMaxQueues) return Result::Refused(TooManyQueues());
   if (queue == nullptr) queue = AddQueue(command.queue, false, now);
   if (queue->record.paused() != command.paused) {
@@ -141,7 +123,7 @@ Result Engine::Handle(const PauseQueueCommand& command, const Now& now) {
 Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
 
   // From this commit on, every waiting job that entered its state at or under the bound is
   // gone (IsPurged); its rows go in steps.
@@ -186,16 +168,11 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
 
 Result Engine::Handle(const QueueStatsCommand& command, const Now& now) {
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   QueueStatsReply reply;
   reply.counters = queue->counters;
-  for (size_t p = 0; p < queue->windows.size(); ++p) {
-    ReadyWindow& window = queue->windows[p];
-    const bool holds = static_cast<int>(p) < queue->counters.ready_by_priority_size() &&
-                       queue->counters.ready_by_priority(static_cast<int>(p)) > 0;
-    while (holds && window.entries().empty() && !window.at_tail()) {
-      if (!ExtendWindow(queue, static_cast<uint8_t>(p))) return Result::NeedsRows();
-    }
+  if (!KnowHeads(queue)) return Result::NeedsRows();
+  for (const ReadyWindow& window : queue->windows) {
     if (window.entries().empty()) continue;
     reply.oldest_ready_age_ms =
         std::max(reply.oldest_ready_age_ms,

@@ -108,9 +108,9 @@ void Inbox::Wait(int64_t timeout_ms, bool for_calls) {
   std::unique_lock<std::mutex> lock(mutex_);
   waiting_for_calls_ = for_calls;
   changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this, for_calls] {
-    return woken_ || (for_calls && std::any_of(lanes_.begin(), lanes_.end(), [](const LaneState& l) {
-             return !l.calls.empty();
-           }));
+    return woken_ ||
+           (for_calls && std::any_of(lanes_.begin(), lanes_.end(),
+                                     [](const LaneState& l) { return !l.calls.empty(); }));
   });
   waiting_for_calls_ = false;
   woken_ = false;

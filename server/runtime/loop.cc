@@ -1,6 +1,7 @@
 #include "server/runtime/loop.h"
 
 #include <algorithm>
+#include <iterator>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -18,8 +19,10 @@ namespace {
 // How often the loop looks around by itself. Well under kStallMs, so that waiting for calls
 // is never taken for a stall.
 constexpr int64_t kLongestWaitMs = 500;
-// More rounds of fetching than any group needs; a sign of a mistake, not of load.
-constexpr int kMaxRounds = 100;
+// Rounds of fetching for one group. What needs more is applied again in the next one.
+constexpr int kMaxRounds = 4;
+// More groups than any command needs; a sign of a mistake, not of load.
+constexpr int kMaxCarried = 100;
 
 absl::Status Expired() {
   return engine::MakeError(Reason::kCallExpired,
@@ -35,6 +38,12 @@ absl::Status Unavailable(Reason reason, absl::string_view message) {
   details.reason = reason;
   details.retry_after_ms = engine::kSecondMs;
   return engine::MakeError(std::move(details), message);
+}
+
+absl::Status Recovering() {
+  return Unavailable(Reason::kStoreRecovering,
+                     "the disk is full and the store is being opened again: outcome unknown, "
+                     "repeat the call with the same request_id or token");
 }
 
 }  // namespace
@@ -98,6 +107,7 @@ bool Loop::Step() {
     StoreFailed(std::exchange(failure_, absl::OkStatus()));
     return true;
   }
+  if (recovering_) return Reopen();
   // Nothing more can be decided until the group in sync is durable; the pass is not complete.
   if (open_.has_value() && syncing_ != nullptr) return worked;
 
@@ -111,12 +121,12 @@ bool Loop::Step() {
     CommitGroup();
     worked = true;
   }
-  last_pass_boot_ms_ = clock_->BootMs();
   return worked;
 }
 
 int64_t Loop::WaitMs() {
   if (open_.has_value()) return kLongestWaitMs;  // woken when the sync has returned
+  if (!carried_.empty() || !carried_due_.empty()) return 0;
   const engine::Now now = Now();
   int64_t wait = kLongestWaitMs;
   const int64_t next = std::min(engine_.NextDueMs(now), matcher_.NextMs());
@@ -150,7 +160,10 @@ void Loop::StoreFailed(const absl::Status& why) {
 }
 
 void Loop::NoticeStall(const engine::Now& now) {
-  const int64_t gap_ms = clock_->BootMs() - last_pass_boot_ms_;
+  // From one pass's look at the clock to the next one's, so that a stall in the middle of a
+  // pass is seen as well.
+  const int64_t boot_ms = clock_->BootMs();
+  const int64_t gap_ms = boot_ms - std::exchange(last_pass_boot_ms_, boot_ms);
   hold_lapses_ = gap_ms > engine::kStallMs;
   if (!hold_lapses_) return;
   engine_.ForgiveStall(gap_ms, now);
@@ -189,6 +202,13 @@ void Loop::StartDraining(std::vector<Item>* items) {
   draining_ = true;
   engine_.set_draining(true);
   runnable_.clear();
+  for (Item& item : std::exchange(*items, {})) {
+    if (item.parked.has_value()) {
+      EndWait(*std::move(item.parked), items);
+    } else {
+      items->push_back(std::move(item));
+    }
+  }
   for (ParkedCall& parked : matcher_.TakeAll()) EndWait(std::move(parked), items);
 }
 
@@ -213,7 +233,9 @@ const engine::Command& Loop::Item::command() const {
 
 bool Loop::OpenGroup(const engine::Now& now) {
   open_.emplace();
-  std::vector<Item> items;
+  served_ = 0;
+  std::vector<Item> items = std::exchange(carried_, {});
+  std::vector<Item> due = std::exchange(carried_due_, {});
   if (drain_asked_.load() && !draining_) StartDraining(&items);
   for (ParkedCall& parked : matcher_.TakeExpired(now.broker_ms)) {
     EndWait(std::move(parked), &items);
@@ -223,7 +245,6 @@ bool Loop::OpenGroup(const engine::Now& now) {
     item.call = std::move(call);
     items.push_back(std::move(item));
   }
-  std::vector<Item> due;
   for (engine::Command& command :
        engine_.DueCommands(now, engine::kMaxGroupOperations / 4, !hold_lapses_)) {
     Item item;
@@ -255,32 +276,43 @@ absl::Status Loop::ApplyAll(std::vector<Item>* items, std::vector<Item>* due,
                             const engine::Now& now) {
   rows_.Forget(synced_group());
   rows_.BeginGroup();
-  for (int round = 0;; ++round) {
-    engine_.BeginPass();
-    bool settle_pending = false;
-    bool pending = false;
-    for (Item& item : *items) {
-      if (!item.done) ApplyItem(&item, now);
-      if (item.done) continue;
-      pending = true;
-      settle_pending = settle_pending || LaneOf(item.command()) == Lane::kSettle;
-    }
-    // Settles and heartbeats come before the lapses they prevent.
-    for (Item& item : *due) {
-      if (!item.done && !settle_pending) ApplyItem(&item, now);
-      pending = pending || !item.done;
-    }
-    AnswerEnded();
-    ServeWoken(items, now);
-    for (const Item& item : *items) pending = pending || !item.done;
-    if (!pending) return absl::OkStatus();
-    if (round == kMaxRounds) {
+  int rounds = 0;
+  while (ApplyPass(items, due, now) && rows_.HasNeeds() && rounds < kMaxRounds) {
+    if (absl::Status s = rows_.Fetch(*store_); !s.ok()) return s;
+    ++rounds;
+  }
+  if (absl::Status s = Carry(items, &carried_); !s.ok()) return s;
+  return Carry(due, &carried_due_);
+}
+
+bool Loop::ApplyPass(std::vector<Item>* items, std::vector<Item>* due, const engine::Now& now) {
+  engine_.BeginPass();
+  bool settle_pending = false;
+  for (Item& item : *items) {
+    if (!item.done && !item.again) ApplyItem(&item, now);
+    settle_pending = settle_pending || (!item.done && LaneOf(item.command()) == Lane::kSettle);
+  }
+  // Settles and heartbeats come before the lapses they prevent.
+  for (Item& item : *due) {
+    if (!item.done && !settle_pending) ApplyItem(&item, now);
+  }
+  AnswerEnded();
+  ServeWoken(items, now);
+  const auto needs_rows = [](const Item& item) { return !item.done && !item.again; };
+  return std::any_of(items->begin(), items->end(), needs_rows) ||
+         std::any_of(due->begin(), due->end(), needs_rows);
+}
+
+absl::Status Loop::Carry(std::vector<Item>* items, std::vector<Item>* carried) {
+  for (Item& item : *items) {
+    if (item.done) continue;
+    if (!std::exchange(item.again, false) && ++item.carried > kMaxCarried) {
       return absl::InternalError("a command does not come to an end; this is a bug");
     }
-    if (rows_.HasNeeds()) {
-      if (absl::Status s = rows_.Fetch(*store_); !s.ok()) return s;
-    }
+    carried->push_back(std::move(item));
+    item.done = true;
   }
+  return absl::OkStatus();
 }
 
 void Loop::ApplyItem(Item* item, const engine::Now& now) {
@@ -295,7 +327,9 @@ void Loop::ApplyItem(Item* item, const engine::Now& now) {
   engine::Result result = engine_.Apply(item->command(), now);
   switch (result.verdict) {
     case Verdict::kNeedsRows:
+      return;
     case Verdict::kAgain:
+      item->again = true;
       return;
     case Verdict::kParked:
       if (draining_ && std::holds_alternative<engine::WaitJobCommand>(item->command())) {
@@ -346,8 +380,7 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     parked.deadline_ms = now.broker_ms + wait->wait_ms;
     engine_.Watch(result.parked_job);
   } else {
-    parked.deadline_ms =
-        now.broker_ms + std::get<engine::LeaseCommand>(call->command).wait_ms;
+    parked.deadline_ms = now.broker_ms + std::get<engine::LeaseCommand>(call->command).wait_ms;
   }
   parked.call = std::move(*call);
   matcher_.Park(std::move(parked));
@@ -356,30 +389,25 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
 void Loop::ServeWoken(std::vector<Item>* items, const engine::Now& now) {
   for (std::string& queue : engine_.TakeWoken()) runnable_.insert(std::move(queue));
   if (draining_) runnable_.clear();
-  size_t served = items->size();
   for (auto it = runnable_.begin(); it != runnable_.end();) {
-    const std::string queue = *it;
-    size_t waiting_for_rows = 0;
-    bool more = true;
-    while (more && static_cast<size_t>(engine_.ReadyIn(queue)) > waiting_for_rows) {
+    const std::string& queue = *it;
+    bool none_for_it = false;
+    while (!none_for_it && engine_.UnclaimedIn(queue) > 0) {
       // The rest of a long line goes into the next group.
-      if (served >= engine::kMaxGroupOperations) return;
-      std::optional<ParkedCall> parked = matcher_.TakeFirst(queue);
-      if (!parked.has_value()) break;
-      ++served;
+      if (served_ >= engine::kMaxGroupOperations) return;
       Item item;
-      item.parked = std::move(parked);
+      item.parked = matcher_.TakeFirst(queue);
+      if (!item.parked.has_value()) break;
+      served_ +=
+          std::min(OperationsOf(item.command()), static_cast<size_t>(engine_.UnclaimedIn(queue)));
+      const size_t waiting = matcher_.size();
       ApplyItem(&item, now);
-      if (!item.done) {
-        ++waiting_for_rows;
-        items->push_back(std::move(item));
-      } else {
-        // Parked again: there was nothing for it after all.
-        more = !item.parked.has_value() || item.parked->call.done == nullptr ||
-               engine_.ReadyIn(queue) > 0;
-      }
+      none_for_it = matcher_.size() > waiting;  // it waits again
+      if (!item.done) items->push_back(std::move(item));
     }
-    it = runnable_.erase(it);
+    // Calls may leave some of what they claim, so that is looked at again.
+    const bool over = none_for_it || engine_.ReadyIn(queue) == 0 || !matcher_.HasWaiters(queue);
+    it = over ? runnable_.erase(it) : std::next(it);
   }
 }
 
@@ -421,8 +449,8 @@ void Loop::CommitGroup() {
     return;
   }
   // A trailer needs no trailer of its own.
-  trailer_at_ms_ = open_->replies.empty() && write_trailer_ ? INT64_MAX
-                                                            : stamp.boot_ms + options_.trailer_ms;
+  trailer_at_ms_ =
+      open_->replies.empty() && write_trailer_ ? INT64_MAX : stamp.boot_ms + options_.trailer_ms;
   write_trailer_ = false;
   open_->number = last_group_;
   syncing_ = std::make_shared<Group>(*std::move(open_));
@@ -464,17 +492,39 @@ void Loop::Recover(const absl::Status& why) {
     hooks_.on_notice(absl::StrCat("the disk is full (", why.message(),
                                   "); opening the store again in low space"));
   }
-  AnswerGroups(Unavailable(Reason::kStoreRecovering,
-                           "the disk was full while the call was being written: outcome "
-                           "unknown, repeat it with the same request_id or token"));
-  if (absl::Status s = store_->Recover(); !s.ok()) return Fail(s);
-  if (absl::Status s = engine_.Load(*store_, Now()); !s.ok()) return Fail(s);
+  AnswerGroups(Recovering());
+  recovering_ = true;
+  last_reopen_boot_ms_ = 0;
+  Reopen();
+}
+
+bool Loop::Reopen() {
+  std::vector<Reply> replies;
+  for (Call& call : inbox_.Take()) replies.push_back({std::move(call.done), {Recovering(), {}}});
+  const bool worked = !replies.empty();
+  Publish(&replies);
+  const int64_t boot_ms = clock_->BootMs();
+  if (last_reopen_boot_ms_ != 0 && boot_ms - last_reopen_boot_ms_ < engine::kSecondMs) {
+    return worked;
+  }
+  last_reopen_boot_ms_ = boot_ms;
+  absl::Status opened = store_->Recover();
+  // There may be no room even to open: try again until there is.
+  if (absl::IsResourceExhausted(opened)) return worked;
+  if (opened.ok()) opened = engine_.Load(*store_, Now());
+  if (!opened.ok()) {
+    Fail(opened);
+    return true;
+  }
+  recovering_ = false;
   last_group_ = engine_.loaded_group().group();
   synced_.store(last_group_, std::memory_order_release);
   engine_.set_draining(draining_);
   engine_.set_low_space(store_->CheckSpace().low);
   write_trailer_ = false;
   trailer_at_ms_ = INT64_MAX;
+  last_pass_boot_ms_ = clock_->BootMs();
+  return true;
 }
 
 void Loop::Fail(const absl::Status& why) {
@@ -494,6 +544,10 @@ void Loop::Abort(const absl::Status& reason) {
   }
   for (ParkedCall& parked : matcher_.TakeAll()) {
     replies.push_back({std::move(parked.call.done), {reason, {}}});
+  }
+  for (Item& item : std::exchange(carried_, {})) {
+    Call& call = item.call.has_value() ? *item.call : item.parked->call;
+    replies.push_back({std::move(call.done), {reason, {}}});
   }
   Publish(&replies);
 }

@@ -105,6 +105,10 @@ class Loop final : public Gateway {
     std::optional<ParkedCall> parked;
     engine::Command own;
     bool done = false;
+    // Not done, and to be applied again in the next group.
+    bool again = false;
+    // Groups in which it did not come to an end for want of rows.
+    int carried = 0;
     const engine::Command& command() const;
   };
 
@@ -117,8 +121,12 @@ class Loop final : public Gateway {
   // Collects and applies the next group; false: there was nothing to do.
   bool OpenGroup(const engine::Now& now);
   absl::Status ApplyAll(std::vector<Item>* items, std::vector<Item>* due, const engine::Now& now);
+  // One walk over what is not done; true: something still needs rows.
+  bool ApplyPass(std::vector<Item>* items, std::vector<Item>* due, const engine::Now& now);
+  // Puts what is not done by for the next group.
+  absl::Status Carry(std::vector<Item>* items, std::vector<Item>* carried);
   void ApplyItem(Item* item, const engine::Now& now);
-  // Hands jobs that became ready to calls that wait; adds the calls to `items`.
+  // Hands jobs that became ready to calls that wait; adds calls that need rows to `items`.
   void ServeWoken(std::vector<Item>* items, const engine::Now& now);
   void AnswerEnded();
   // Ends a wait without what was waited for.
@@ -130,6 +138,8 @@ class Loop final : public Gateway {
   void StoreFailed(const absl::Status& why);
   // Full disk: answers the groups under way, opens the store again, rebuilds memory.
   void Recover(const absl::Status& why);
+  // Tries to open the store again, about once a second; true: something was done.
+  bool Reopen();
   void Fail(const absl::Status& why);
   void AnswerGroups(const absl::Status& status);
 
@@ -165,6 +175,9 @@ class Loop final : public Gateway {
   uint64_t passes_ = 0;
   bool draining_ = false;
   bool hold_lapses_ = false;
+  // The store is closed for want of space; see Reopen.
+  bool recovering_ = false;
+  int64_t last_reopen_boot_ms_ = 0;
   int64_t last_pass_boot_ms_ = 0;
   int64_t last_second_boot_ms_ = 0;
   // Boot time at which a trailer is due; INT64_MAX: none.
@@ -172,6 +185,11 @@ class Loop final : public Gateway {
   bool write_trailer_ = false;
   // Queues with ready jobs that waiting calls have not been offered yet.
   absl::btree_set<std::string> runnable_;
+  // Operations of calls that the group at hand serves out of their wait.
+  size_t served_ = 0;
+  // What the last group could not bring to an end: calls, and commands of the engine's own.
+  std::vector<Item> carried_;
+  std::vector<Item> carried_due_;
 };
 
 }  // namespace stint::runtime

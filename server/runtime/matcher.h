@@ -48,6 +48,7 @@ class Matcher {
 
   // The next deadline; INT64_MAX: none.
   int64_t NextMs() const;
+  bool HasWaiters(const std::string& queue) const { return by_queue_.contains(queue); }
   // Queues somebody waits for.
   std::vector<std::string> Queues() const;
   size_t size() const { return parked_.size(); }

@@ -36,6 +36,12 @@ void BrokerHarness::Open(std::unique_ptr<storage::MemoryStore> store) {
 }
 
 std::shared_ptr<PendingCall> BrokerHarness::Start(engine::Command command) {
+  auto pending = Submit(std::move(command));
+  Settle();
+  return pending;
+}
+
+std::shared_ptr<PendingCall> BrokerHarness::Submit(engine::Command command) {
   auto pending = std::make_shared<PendingCall>();
   runtime::Call call;
   call.command = std::move(command);
@@ -46,9 +52,7 @@ std::shared_ptr<PendingCall> BrokerHarness::Start(engine::Command command) {
   call.abandoned = [pending] { return pending->abandoned; };
   if (absl::Status refused = loop_->Submit(std::move(call)); !refused.ok()) {
     pending->outcome = engine::Outcome{std::move(refused), {}};
-    return pending;
   }
-  Settle();
   return pending;
 }
 
@@ -61,9 +65,17 @@ engine::Outcome BrokerHarness::Call(engine::Command command) {
   return *std::move(pending->outcome);
 }
 
+bool BrokerHarness::Step() {
+  const uint64_t before = loop_->rows().rounds();
+  const bool stepped = loop_->Step();
+  most_rounds_ = std::max(most_rounds_, loop_->rows().rounds() - before);
+  return stepped;
+}
+
 void BrokerHarness::Settle() {
   while (true) {
-    const bool stepped = loop_->Step();
+    const bool stepped = Step();
+    if (stepped && late_syncs_) continue;
     const bool ran = executor_.RunOne();
     if (!stepped && !ran) return;
   }

@@ -2,7 +2,10 @@
 // store, on a clock that only the test moves. Deterministic; time passes in no time.
 //
 // How it is used: Call gives the answer to a command; Start lets a call wait, and the test
-// looks at it when it has moved the clock. Crash and Restart continue on what was durable.
+// looks at it when it has moved the clock. Crash continues on what was durable.
+//
+// Syncs are as fast as they can be, unless set_late_syncs makes them as slow as they can be:
+// then the next group is always applied before the one in front of it is durable.
 #ifndef STINT_TESTS_SUPPORT_BROKER_HARNESS_H_
 #define STINT_TESTS_SUPPORT_BROKER_HARNESS_H_
 
@@ -62,6 +65,8 @@ class BrokerHarness {
 
   // Submits a command and runs until nothing more happens without time.
   std::shared_ptr<PendingCall> Start(engine::Command command);
+  // The same without running anything: what is submitted until Settle comes into one group.
+  std::shared_ptr<PendingCall> Submit(engine::Command command);
   // The answer; a test failure and an INTERNAL status if it has to wait.
   engine::Outcome Call(engine::Command command);
   // Runs the loop and the executor until there is nothing to do at this instant.
@@ -76,6 +81,7 @@ class BrokerHarness {
   // Loses everything that is not durable and starts again after `down_ms`. Calls under way
   // are never answered.
   void Crash(int64_t down_ms = 0, size_t unsynced_kept = 0);
+  void set_late_syncs(bool late) { late_syncs_ = late; }
 
   // Shorthand.
   static engine::NewJob Job(std::string payload = "");
@@ -104,7 +110,11 @@ class BrokerHarness {
   // OK when every row, index and counter agrees with every other and with memory.
   absl::Status Check();
 
+  // The most rounds of fetching that any group has needed.
+  uint64_t most_rounds() const { return most_rounds_; }
+
   ManualClock& clock() { return clock_; }
+  ManualExecutor& executor() { return executor_; }
   storage::MemoryStore& store() { return *store_; }
   runtime::Loop& loop() { return *loop_; }
   // Lines the loop had to say.
@@ -113,6 +123,7 @@ class BrokerHarness {
 
  private:
   void Open(std::unique_ptr<storage::MemoryStore> store);
+  bool Step();
 
   runtime::LoopOptions options_;
   ManualClock clock_;
@@ -121,6 +132,8 @@ class BrokerHarness {
   std::unique_ptr<runtime::Loop> loop_;
   std::vector<std::string> notices_;
   absl::Status fatal_;
+  bool late_syncs_ = false;
+  uint64_t most_rounds_ = 0;
 };
 
 }  // namespace stint::testing

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -108,6 +109,36 @@ TEST_F(FullDiskTest, ASmallVolumeGetsASmallReserve) {
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(std::filesystem::file_size(Folder() + "/RESERVE"), kReserveBytes);
   EXPECT_FALSE(store_->CheckSpace().low);
+}
+
+TEST_F(FullDiskTest, TheReserveIsMadeOfRealBlocksAndBuiltAgain) {
+  ASSERT_TRUE(Open().ok());
+  const auto real_bytes = [this] {
+    struct stat found = {};
+    EXPECT_EQ(stat((Folder() + "/RESERVE").c_str(), &found), 0);
+    return static_cast<uint64_t>(found.st_blocks) * 512;
+  };
+  EXPECT_GE(real_bytes(), kReserveBytes);
+  // Of the right length, but hollow.
+  test::WriteFile(Folder() + "/RESERVE", "");
+  std::filesystem::resize_file(Folder() + "/RESERVE", kReserveBytes);
+  EXPECT_FALSE(store_->CheckSpace().low);
+  EXPECT_GE(real_bytes(), kReserveBytes);
+}
+
+TEST_F(FullDiskTest, WithoutAReserveTheFloorAloneDecides) {
+  std::filesystem::create_directory(Folder());
+  EXPECT_FALSE(Reserve(Folder(), 0, 1).Check().low);
+  EXPECT_TRUE(Reserve(Folder(), 0, kVolumeBytes + 1).Check().low);
+  EXPECT_FALSE(ReserveStands());
+}
+
+TEST_F(FullDiskTest, ARecoveryGivesTheReserveUpUntilTheNextCheck) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(store_->Recover().ok());
+  EXPECT_FALSE(ReserveStands());
+  EXPECT_FALSE(store_->CheckSpace().low);
+  EXPECT_TRUE(ReserveStands());
 }
 
 TEST_F(FullDiskTest, AFullDiskIsNoEndAndLosesNothing) {  // S77

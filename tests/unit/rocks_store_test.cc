@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -480,40 +479,6 @@ TEST_F(VanishedFiles, PartsOfTwoAgesRefuse) {  // S81
   EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("CORRUPT_RECORD: groups "));
   mix([](const std::string&) { return false; });
   ExpectOpens(copy(), 15);
-}
-
-// --- The reserve -----------------------------------------------------------------------------
-
-TEST_F(RocksStoreTest, TheReserveIsMadeOfRealBlocksAndBuiltAgain) {
-  Start();
-  EXPECT_FALSE(store_->CheckSpace().low);
-  struct stat found = {};
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-  // Of the right length, but hollow.
-  WriteFile(live() + "/RESERVE", "");
-  fs::resize_file(live() + "/RESERVE", 1 << 20);
-  EXPECT_FALSE(store_->CheckSpace().low);
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-}
-
-TEST_F(RocksStoreTest, ARecoveryIsLowOnSpaceUntilTheReserveStandsAgain) {
-  Start();
-  ASSERT_TRUE(store_->Recover().ok());
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_FALSE(store_->CheckSpace().low);
-  EXPECT_TRUE(fs::exists(live() + "/RESERVE"));
-}
-
-TEST_F(RocksStoreTest, UnderTheFloorTheReserveIsGivenUp) {
-  RocksOptions options = Options(live());
-  options.disk_floor_bytes = uint64_t{1} << 60;
-  const auto store = RocksStore::Open(options);
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_TRUE((*store)->CheckSpace().low);
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_TRUE(WriteGroup(store->get(), 1).ok());
 }
 
 }  // namespace
