@@ -204,11 +204,18 @@ struct Connection::Impl {
       std::unique_lock<std::mutex> lock(done_mutex);
       done_changed.wait(lock, [&] { return done; });
     }
+    bool cancelled_here = false;
     if (canceller != nullptr) {
       const std::lock_guard<std::mutex> lock(canceller->mutex);
       canceller->call = nullptr;
+      cancelled_here = canceller->cancelled;
     }
-    return FromGrpc(result);
+    absl::Status status = FromGrpc(result);
+    // gRPC's word for a call that reaches a server after its shutdown has begun.
+    if (absl::IsCancelled(status) && !cancelled_here && ErrorReason(status).empty()) {
+      return absl::UnavailableError("the broker is stopping");
+    }
+    return status;
   }
 
   // Reads the token file again. True when it holds another token than `used`.

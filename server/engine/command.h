@@ -186,10 +186,11 @@ struct PromoteCommand {
 struct ExpireCommand {
   bool wall = false;
 };
-// Ended jobs that are kept no longer go; one step.
+// Ended jobs that are kept no longer go; one step of at most `rows`.
 struct RetentionCommand {
   uint32_t queue = 0;
   storage::EndedClass ended = storage::EndedClass::kFinished;
+  size_t rows = 0;
 };
 // Bodies of purged jobs go; one step.
 struct PurgeStepCommand {

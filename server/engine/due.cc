@@ -38,18 +38,23 @@ std::vector<Command> Engine::DueCommands(const Now& now, size_t limit, bool may_
   if (due_[1].next_ms <= now.wall_ms) due.emplace_back(PromoteCommand{true});
   if (expiry_[0].next_ms <= now.broker_ms) due.emplace_back(ExpireCommand{false});
   if (expiry_[1].next_ms <= now.wall_ms) due.emplace_back(ExpireCommand{true});
-  while (!timers_.empty() && timers_.top().ms <= now.broker_ms && due.size() < limit) {
-    const Timer timer = timers_.top();
-    timers_.pop();
+  std::vector<RetentionCommand> retention;
+  while (!timers_.empty() && timers_.begin()->ms <= now.broker_ms && due.size() < limit &&
+         retention.size() < kMaxRetentionSteps) {
+    const Timer timer = *timers_.begin();
+    timers_.erase(timers_.begin());
     QueueState* queue = FindQueue(timer.queue);
-    if (queue == nullptr) continue;
     if (timer.kind == Timer::Kind::kForget) {
-      if (queue->forget_ms == timer.ms) due.emplace_back(ForgetQueueCommand{timer.queue});
-    } else if (int64_t& scheduled = queue->retention_ms[static_cast<size_t>(timer.ended)];
-               scheduled == timer.ms) {
-      scheduled = INT64_MAX;
-      due.emplace_back(RetentionCommand{timer.queue, timer.ended});
+      queue->forget_ms = INT64_MAX;
+      due.emplace_back(ForgetQueueCommand{timer.queue});
+    } else {
+      queue->retention_ms[static_cast<size_t>(timer.ended)] = INT64_MAX;
+      retention.push_back({timer.queue, timer.ended, 0});
     }
+  }
+  for (RetentionCommand& step : retention) {
+    step.rows = kMaxRetentionRows / retention.size();
+    due.emplace_back(step);
   }
   if (!purging_.empty()) due.emplace_back(PurgeStepCommand{*purging_.begin()});
   if (std::min(requests_.NextMs(), removed_.NextMs()) <= now.broker_ms) {
@@ -65,7 +70,7 @@ int64_t Engine::NextDueMs(const Now& now) const {
   for (const int64_t wall_ms : {due_[1].next_ms, expiry_[1].next_ms}) {
     if (wall_ms != INT64_MAX) next = std::min(next, now.broker_ms + (wall_ms - now.wall_ms));
   }
-  if (!timers_.empty()) next = std::min(next, timers_.top().ms);
+  if (!timers_.empty()) next = std::min(next, timers_.begin()->ms);
   return next;
 }
 
@@ -274,7 +279,7 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   const std::string end = command.ended == EndedClass::kFinished
                               ? storage::EndedRowKey(queue->id, EndedClass::kDead, 0, 0)
                               : storage::QueueRangeEnd(Family::kEnded, queue->id);
-  const auto range = tables_.rows().Scan(begin, end, kMaxStepRows);
+  const auto range = tables_.rows().Scan(begin, end, command.rows);
   if (!range.known) return Result::NeedsRows();
   const bool dead = command.ended == EndedClass::kDead;
   const record::QueueCounters& c = queue->counters;
@@ -306,7 +311,8 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
   for (const JobRow& job : old) Remove(queue, job, now);
-  if (!dead) queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
+  if (!dead)
+    queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
   oldest_ms = seen_ms;
   if (next_ms == INT64_MAX && !range.complete) next_ms = now.broker_ms;
   if (next_ms != INT64_MAX) ScheduleRetention(queue, command.ended, next_ms);
@@ -372,9 +378,10 @@ Result Engine::Handle(const DropBucketsCommand& /*command*/, const Now& now) {
   return Result::Done(EmptyReply{});
 }
 
-Result Engine::Handle(const ForgetQueueCommand& command, const Now& now) {
+Result Engine::Handle(const ForgetQueueCommand& command, const Now& /*now*/) {
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr || !queue->record.ephemeral() || queue->forget_ms > now.broker_ms) {
+  // Emptied again in the meantime: its day begins anew.
+  if (queue == nullptr || !queue->record.ephemeral() || queue->forget_ms != INT64_MAX) {
     return Result::Done(EmptyReply{});
   }
   const record::QueueCounters& c = queue->counters;

@@ -16,12 +16,11 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
@@ -187,7 +186,7 @@ class Engine {
     Kind kind;
     uint32_t queue;
     storage::EndedClass ended;
-    bool operator>(const Timer& other) const { return ms > other.ms; }
+    friend auto operator<=>(const Timer&, const Timer&) = default;
   };
   // Head of a time index: nothing in it is due before this.
   struct TimeIndex {
@@ -244,6 +243,12 @@ class Engine {
   storage::Read ReadJob(const QueueState& queue, const storage::JobKey& key, JobRow* row);
   storage::Read ResolveJob(const JobRef& ref, QueueState** queue, storage::JobKey* key);
   storage::Read FindJob(const JobRef& ref, QueueState** queue, JobRow* row);
+  // Own ids of a batch: free, or held by jobs that a purge has removed, which are added to
+  // `purged`. nullopt: nothing stands against them.
+  std::optional<Result> CheckOwnIds(const EnqueueCommand& command, QueueState* queue,
+                                    std::vector<JobRow>* purged);
+  // QUEUE_FULL if the queue's settings do not allow so many more.
+  absl::Status CheckRoom(const QueueState& queue, int64_t jobs, int64_t bytes) const;
   // The answer to a call that was made before, a refusal, or a need; nullopt: a new call.
   std::optional<Result> Repeated(const RequestKey& request);
 
@@ -301,6 +306,14 @@ class Engine {
                      uint64_t request_hash, const Now& now);
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
 
+  // invariants.cc
+  struct Walk;
+  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
+                             const record::JobRecord& record, const record::JobState& state,
+                             Walk* walk) const;
+  absl::Status CheckIndexes(Walk* walk) const;
+
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);
   absl::Status LoadLeases(const storage::Store& store, const Now& now);
@@ -316,7 +329,8 @@ class Engine {
   LeaseTable leases_;
   std::array<TimeIndex, 2> due_;     // broker time, wall time
   std::array<TimeIndex, 2> expiry_;  // broker time, wall time
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  // At most three a queue: those that its QueueState names.
+  absl::btree_set<Timer> timers_;
   absl::btree_set<uint32_t> purging_;
   RequestMemory requests_;
   RemovedSettles removed_;

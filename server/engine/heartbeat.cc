@@ -49,8 +49,8 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
       shortest = std::min(shortest, lease->state.lease_duration_ms());
-      status = lease->state.cancel_requested() ? LeaseStatus::kCancelRequested
-                                               : LeaseStatus::kRenewed;
+      status =
+          lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;
     } else if (queue != nullptr) {
       const record::JobState& state = lease != nullptr ? lease->state : row.state;
       if (state.run_limit_token() == item.token && item.token != 0) {

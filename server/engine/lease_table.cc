@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace stint::engine {
+namespace {
+
+// From this many entries on those that are of no use are cleared away.
+constexpr size_t kWatchedPerLease = 4;
+constexpr size_t kWatchedFree = 1024;
+
+}  // namespace
 
 int64_t Lease::NextMs() const {
   int64_t next = deadline_ms;
@@ -17,7 +24,7 @@ void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
   if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
-  due_.push({next, job});
+  Push({next, job});
 }
 
 Lease* LeaseTable::Find(const storage::JobKey& job) {
@@ -64,7 +71,17 @@ void LeaseTable::Clear() {
   due_ = {};
 }
 
-void LeaseTable::Watch(const storage::JobKey& job, int64_t ms) { due_.push({ms, job}); }
+void LeaseTable::Watch(const storage::JobKey& job, int64_t ms) { Push({ms, job}); }
+
+void LeaseTable::Push(const Entry& entry) {
+  due_.push(entry);
+  if (due_.size() <= kWatchedPerLease * leases_.size() + kWatchedFree) return;
+  std::vector<Entry> live;
+  live.reserve(leases_.size() + 1);
+  for (const auto& [job, lease] : leases_) live.push_back({lease.NextMs(), job});
+  live.push_back(entry);  // may be earlier than the lease's own time
+  due_ = decltype(due_)(std::greater<>(), std::move(live));
+}
 
 std::vector<storage::JobKey> LeaseTable::TakeDue(int64_t now_ms, size_t limit) {
   std::vector<storage::JobKey> due;

@@ -46,6 +46,8 @@ class LeaseTable {
   std::vector<storage::JobKey> TakeDue(int64_t now_ms, size_t limit);
   // When TakeDue may next give something; INT64_MAX: never. May be early, never late.
   int64_t NextMs() const;
+  // Entries kept for TakeDue: bounded by the number of leases, however many came and went.
+  size_t watched() const { return due_.size(); }
 
   void ForEach(const std::function<void(const storage::JobKey&, Lease&)>& visit);
 
@@ -56,11 +58,12 @@ class LeaseTable {
     bool operator>(const Entry& other) const { return ms > other.ms; }
   };
   void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
+  void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
-  // At least one entry for each lease, not later than its NextMs(); renewals leave old ones
-  // behind, which are pushed on when they come up.
+  // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
+  // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;
 };
 

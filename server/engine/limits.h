@@ -119,8 +119,11 @@ inline constexpr size_t kMaxGroupBytes = 256 << 10;
 inline constexpr size_t kMaxLaneOperations = 20'000;
 inline constexpr size_t kMaxLaneBytes = 64 << 20;
 inline constexpr size_t kMaxParkedCalls = 50'000;
-// One step of purge, promotion, expiry or retention.
+// One step of purge, promotion or expiry; a group has at most one of each.
 inline constexpr size_t kMaxStepRows = 256;
+// Retention in one group: more than a group can end, shared by the histories that are due.
+inline constexpr size_t kMaxRetentionRows = 1024;
+inline constexpr size_t kMaxRetentionSteps = 8;
 
 // Memory of the ready order, per queue and priority.
 inline constexpr size_t kWindowRefill = 512;

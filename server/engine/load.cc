@@ -132,8 +132,8 @@ absl::Status Engine::LoadLeases(const storage::Store& store, const Now& now) {
 absl::Status Engine::LoadTimes(const storage::Store& store) {
   for (const bool wall : {false, true}) {
     const Family due = wall ? Family::kDueWall : Family::kDue;
-    auto head = store.Scan(storage::FamilyBegin(due), storage::FamilyEnd(due), 1,
-                           Direction::kForward);
+    auto head =
+        store.Scan(storage::FamilyBegin(due), storage::FamilyEnd(due), 1, Direction::kForward);
     if (!head.ok()) return head.status();
     if (!head->empty()) {
       const auto key = storage::ParseDueRowKey(due, head->front().key);

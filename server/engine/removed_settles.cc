@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/limits.h"
+#include "storage/job_id.h"
 
 namespace stint::engine {
 namespace {
@@ -12,24 +12,34 @@ constexpr int64_t kBucketMs = kRemovedSettleWindowMs / 2;
 
 }  // namespace
 
-const record::SettleAnswer* RemovedSettles::Find(const storage::JobKey& job) const {
-  const auto it = answers_.find(job);
-  return it == answers_.end() ? nullptr : &it->second;
+const record::SettleAnswer* RemovedSettles::Find(uint32_t queue, absl::string_view job_id,
+                                                 int64_t token) const {
+  const auto it = answers_.find(token);
+  if (it == answers_.end() || it->second.job.queue != queue) return nullptr;
+  const Kept& kept = it->second;
+  const std::string id = kept.own_id.empty() ? storage::MakeJobId(kept.job.sequence) : kept.own_id;
+  return id == job_id ? &kept.answer : nullptr;
 }
 
-void RemovedSettles::Add(const storage::JobKey& job, const record::SettleAnswer& answer,
-                         int64_t now_ms) {
-  answers_[job] = answer;
-  order_.emplace_back(now_ms, job);
+void RemovedSettles::Add(const storage::JobKey& job, absl::string_view own_id,
+                         const record::SettleAnswer& answer, int64_t now_ms) {
   auto* entry = unwritten_.add_entries();
   entry->set_queue(job.queue);
   entry->set_sequence(job.sequence);
+  entry->set_job_id(std::string(own_id));
   *entry->mutable_answer() = answer;
+  Keep(*entry, now_ms);
   Trim(now_ms);
 }
 
+void RemovedSettles::Keep(const record::RemovedSettles::Entry& entry, int64_t now_ms) {
+  answers_[entry.answer().token()] = {
+      {entry.queue(), entry.sequence()}, entry.job_id(), entry.answer()};
+  order_.emplace_back(now_ms, entry.answer().token());
+}
+
 void RemovedSettles::Trim(int64_t now_ms) {
-  while (!order_.empty() && (order_.size() > kMaxRemovedSettles ||
+  while (!order_.empty() && (order_.size() > max_settles_ ||
                              order_.front().first + kRemovedSettleWindowMs <= now_ms)) {
     answers_.erase(order_.front().second);
     order_.pop_front();
@@ -77,11 +87,7 @@ absl::Status RemovedSettles::Load(const storage::Store& store, int64_t now_ms) {
         return absl::DataLossError("CORRUPT_RECORD: a row of removed settles cannot be read");
       }
       if (buckets_.empty() || buckets_.back() != *bucket) buckets_.push_back(*bucket);
-      for (const auto& entry : removed.entries()) {
-        const storage::JobKey job{entry.queue(), entry.sequence()};
-        answers_[job] = entry.answer();
-        order_.emplace_back(removed.written_ms(), job);
-      }
+      for (const auto& entry : removed.entries()) Keep(entry, removed.written_ms());
     }
     if (rows->size() < kPage) break;
     next = rows->back().key + '\0';

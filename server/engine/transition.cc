@@ -51,6 +51,11 @@ void Engine::RemoveQueue(QueueState* queue) {
     if (job.queue == queue->id) ended_.push_back({job, std::nullopt});
   }
   purging_.erase(queue->id);
+  timers_.erase({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});
+  for (const EndedClass ended : {EndedClass::kFinished, EndedClass::kDead}) {
+    timers_.erase({queue->retention_ms[static_cast<size_t>(ended)], Timer::Kind::kRetention,
+                   queue->id, ended});
+  }
   claimed_.erase(std::remove(claimed_.begin(), claimed_.end(), queue), claimed_.end());
   queue_ids_.erase(queue->id);
   const std::string name = queue->record.name();
@@ -98,10 +103,11 @@ void Engine::Move(QueueState* queue, JobRow* row, record::JobState after, const 
 void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReason reason,
                  absl::string_view result, const Now& now) {
   ClearOwner(&after);
-  after.set_state(static_cast<int32_t>(
-      reason == EndReason::kCompleted                                            ? JobState::kCompleted
-      : reason == EndReason::kCancelledByClient || reason == EndReason::kExpired ? JobState::kCancelled
-                                                                                 : JobState::kDead));
+  after.set_state(static_cast<int32_t>(reason == EndReason::kCompleted ? JobState::kCompleted
+                                       : reason == EndReason::kCancelledByClient ||
+                                               reason == EndReason::kExpired
+                                           ? JobState::kCancelled
+                                           : JobState::kDead));
   after.set_end_reason(static_cast<int32_t>(reason));
   after.set_end_ms(now.broker_ms);
   after.set_end_wall_ms(now.wall_ms);
@@ -111,7 +117,9 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
   const EndedClass ended = ClassOf(after);
   const EndedLimits limits = RetentionOf(queue->record.settings(), ended);
   if (limits.none()) {
-    if (after.settle().token() != 0) removed_.Add(row->key, after.settle(), now.broker_ms);
+    if (after.settle().token() != 0) {
+      removed_.Add(row->key, row->record.job_id(), after.settle(), now.broker_ms);
+    }
     Erase(queue, *row, now);
     row->state = std::move(after);
   } else {
@@ -134,7 +142,7 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
 
 void Engine::Remove(QueueState* queue, const JobRow& row, const Now& now) {
   if (row.state.settle().token() != 0) {
-    removed_.Add(row.key, row.state.settle(), now.broker_ms);
+    removed_.Add(row.key, row.record.job_id(), row.state.settle(), now.broker_ms);
   }
   Erase(queue, row, now);
   if (!storage::IsEnded(row.state.state()) && watched_.contains(row.key)) {
@@ -214,19 +222,21 @@ void Engine::NoteTimes(const JobRow& row) {
 
 void Engine::NoteEmpty(QueueState* queue, const Now& now) {
   const record::QueueCounters& c = queue->counters;
-  const bool empty = c.ready() + c.delayed() + c.held() + c.leased() + c.completed() +
-                         c.cancelled() + c.dead() ==
-                     0;
+  const bool empty =
+      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead() ==
+      0;
   if (!queue->record.ephemeral() || !empty) return;
+  timers_.erase({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});
   queue->forget_ms = now.broker_ms + kForgetQueueMs;
-  timers_.push({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});
+  timers_.insert({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});
 }
 
 void Engine::ScheduleRetention(QueueState* queue, EndedClass ended, int64_t ms) {
   int64_t& scheduled = queue->retention_ms[static_cast<size_t>(ended)];
   if (ms >= scheduled) return;
+  timers_.erase({scheduled, Timer::Kind::kRetention, queue->id, ended});
   scheduled = ms;
-  timers_.push({ms, Timer::Kind::kRetention, queue->id, ended});
+  timers_.insert({ms, Timer::Kind::kRetention, queue->id, ended});
 }
 
 void Engine::ClearOwner(record::JobState* state) {
@@ -281,11 +291,10 @@ int64_t Engine::ChargeFailure(const QueueState& queue, const JobRow& row,
     *reason = EndReason::kAttemptsExhausted;
     return -1;
   }
-  const int64_t delay =
-      retry_after_ms.has_value()
-          ? *retry_after_ms
-          : RetryDelayMs(row.record, settings, after->failures(),
-                         Mix(now.entropy, row.key.sequence));
+  const int64_t delay = retry_after_ms.has_value()
+                            ? *retry_after_ms
+                            : RetryDelayMs(row.record, settings, after->failures(),
+                                           Mix(now.entropy, row.key.sequence));
   ClearOwner(after);
   after->set_ready_ms(now.broker_ms + delay);
   if (delay == 0) {

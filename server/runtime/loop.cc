@@ -40,6 +40,12 @@ absl::Status Unavailable(Reason reason, absl::string_view message) {
   return engine::MakeError(std::move(details), message);
 }
 
+absl::Status Recovering() {
+  return Unavailable(Reason::kStoreRecovering,
+                     "the disk is full and the store is being opened again: outcome unknown, "
+                     "repeat the call with the same request_id or token");
+}
+
 }  // namespace
 
 Loop::Loop(storage::Store* store, const Clock* clock, Executor* executor,
@@ -101,6 +107,7 @@ bool Loop::Step() {
     StoreFailed(std::exchange(failure_, absl::OkStatus()));
     return true;
   }
+  if (recovering_) return Reopen();
   // Nothing more can be decided until the group in sync is durable; the pass is not complete.
   if (open_.has_value() && syncing_ != nullptr) return worked;
 
@@ -351,6 +358,13 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     return;
   }
   Call* call = &*item->call;
+  if (draining_) {
+    // No wait begins any more: it is answered with the job as it is.
+    std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
+    item->done = false;
+    ApplyItem(item, now);
+    return;
+  }
   if (matcher_.size() >= options_.max_parked_calls) {
     engine::ErrorDetails details;
     details.reason = Reason::kOverloaded;
@@ -480,17 +494,39 @@ void Loop::Recover(const absl::Status& why) {
     hooks_.on_notice(absl::StrCat("the disk is full (", why.message(),
                                   "); opening the store again in low space"));
   }
-  AnswerGroups(Unavailable(Reason::kStoreRecovering,
-                           "the disk was full while the call was being written: outcome "
-                           "unknown, repeat it with the same request_id or token"));
-  if (absl::Status s = store_->Recover(); !s.ok()) return Fail(s);
-  if (absl::Status s = engine_.Load(*store_, Now()); !s.ok()) return Fail(s);
+  AnswerGroups(Recovering());
+  recovering_ = true;
+  last_reopen_boot_ms_ = 0;
+  Reopen();
+}
+
+bool Loop::Reopen() {
+  std::vector<Reply> replies;
+  for (Call& call : inbox_.Take()) replies.push_back({std::move(call.done), {Recovering(), {}}});
+  const bool worked = !replies.empty();
+  Publish(&replies);
+  const int64_t boot_ms = clock_->BootMs();
+  if (last_reopen_boot_ms_ != 0 && boot_ms - last_reopen_boot_ms_ < engine::kSecondMs) {
+    return worked;
+  }
+  last_reopen_boot_ms_ = boot_ms;
+  absl::Status opened = store_->Recover();
+  // There may be no room even to open: try again until there is.
+  if (absl::IsResourceExhausted(opened)) return worked;
+  if (opened.ok()) opened = engine_.Load(*store_, Now());
+  if (!opened.ok()) {
+    Fail(opened);
+    return true;
+  }
+  recovering_ = false;
   last_group_ = engine_.loaded_group().group();
   synced_.store(last_group_, std::memory_order_release);
   engine_.set_draining(draining_);
   engine_.set_low_space(store_->CheckSpace().low);
   write_trailer_ = false;
   trailer_at_ms_ = INT64_MAX;
+  last_pass_boot_ms_ = clock_->BootMs();
+  return true;
 }
 
 void Loop::Fail(const absl::Status& why) {

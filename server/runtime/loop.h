@@ -138,6 +138,8 @@ class Loop final : public Gateway {
   void StoreFailed(const absl::Status& why);
   // Full disk: answers the groups under way, opens the store again, rebuilds memory.
   void Recover(const absl::Status& why);
+  // Tries to open the store again, about once a second; true: something was done.
+  bool Reopen();
   void Fail(const absl::Status& why);
   void AnswerGroups(const absl::Status& status);
 
@@ -173,6 +175,9 @@ class Loop final : public Gateway {
   uint64_t passes_ = 0;
   bool draining_ = false;
   bool hold_lapses_ = false;
+  // The store is closed for want of space; see Reopen.
+  bool recovering_ = false;
+  int64_t last_reopen_boot_ms_ = 0;
   int64_t last_pass_boot_ms_ = 0;
   int64_t last_second_boot_ms_ = 0;
   // Boot time at which a trailer is due; INT64_MAX: none.

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -102,16 +103,26 @@ class Broker(WatchedProcess):
         worker.launch_command([STINT, "work", *arguments], self.client_environment())
         return worker
 
-    def close(self):
+    def close_channels(self):
         for api in self._apis:
             api.close()
+        self._apis = []
+
+    def stop(self):
+        """An orderly end without clients: an idle channel of Python's gRPC takes up to 5 s to
+        notice that the broker wants it closed. The exit code."""
+        self.close_channels()
+        return self.terminate()
+
+    def close(self):
+        self.close_channels()
         super().close()
 
 
 class BrokerTest(unittest.TestCase):
     """A test with brokers, a folder of its own, and short forms of the usual calls."""
 
-    maxDiff = None
+    maxDiff = 4000
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="stint-e2e-")
@@ -154,6 +165,16 @@ class BrokerTest(unittest.TestCase):
         refused = self.refused(method, request)
         self.assertEqual(refused.reason, reason, f"{request} got {refused}")
         return refused
+
+
+def wait_until(condition, timeout=DEADLINE):
+    """For what gives no sign when it changes, such as the size of a folder; all else is awaited
+    by a waiting call, a line of the log or the end of a process."""
+    never = threading.Event()
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "it did not become true"
+        never.wait(0.05)
 
 
 def tail(lines, count=60):
@@ -200,6 +221,12 @@ def wait_job(api, job, wait=DEADLINE):
     request = pb.WaitJobRequest(job=job)
     request.wait.FromMilliseconds(int(wait * 1000))
     return api.jobs.WaitJob(request, timeout=wait + DEADLINE).job
+
+
+def wait_for_parked_calls(api, count):
+    """Waits until so many calls wait in the broker."""
+    wait_until(lambda: api.admin.GetServerInfo(
+        pb.GetServerInfoRequest(), timeout=DEADLINE).parked_calls == count, 2 * DEADLINE)
 
 
 def list_jobs(api, queue, timeout=DEADLINE, **fields):

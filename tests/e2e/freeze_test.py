@@ -10,6 +10,7 @@ LEASES = 1000
 
 class FreezeTest(BrokerTest):
     def check_freeze(self, seconds, duration):
+        """The broker is stopped while it has much to write, most likely in the middle of it."""
         broker = self.start_broker()
         api = broker.api()
         enqueue(api, "q", count=LEASES)
@@ -18,8 +19,12 @@ class FreezeTest(BrokerTest):
         # Another worker that would take each lapsed job at once.
         request = pb.LeaseJobsRequest(queues=["q"], max_jobs=LEASES, worker="thief")
         request.wait.FromSeconds(60)
-        thief = api.worker.LeaseJobs.future(request, timeout=seconds + DEADLINE + 60)
+        # On a connection that does not find out that nobody answers.
+        patient = broker.api(options=[("grpc.keepalive_time_ms", 3_600_000)])
+        thief = patient.worker.LeaseJobs.future(request, timeout=seconds + DEADLINE + 60)
 
+        for _ in range(100):
+            patient.jobs.EnqueueJob.future(pb.EnqueueJobRequest(queue="noise"))
         broker.freeze()
         threading.Event().wait(seconds)
         broker.thaw()

@@ -39,6 +39,13 @@ class SmallDisk:
         volume = os.statvfs(self.path)
         return volume.f_bavail * volume.f_frsize
 
+    def used_bytes(self):
+        volume = os.statvfs(self.path)
+        return (volume.f_blocks - volume.f_bfree) * volume.f_frsize
+
+    def grow(self, size):
+        run("mount", "-o", f"remount,size={size}", self.path)
+
     def eat_all(self):
         """Another program takes every byte that is left."""
         with open(self.eaten, "ab") as file:

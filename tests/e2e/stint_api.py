@@ -75,7 +75,8 @@ class Api:
     """Stubs of all services on one channel. `secret` is sent as bearer token."""
 
     def __init__(self, address, secret=None, options=()):
-        self.channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS + tuple(options))
+        self.channel = grpc.insecure_channel(
+            address, options=tuple({**dict(CHANNEL_OPTIONS), **dict(options)}.items()))
         channel = self.channel
         if secret is not None:
             channel = grpc.intercept_channel(channel, _Bearer(secret))

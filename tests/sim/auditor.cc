@@ -106,9 +106,8 @@ void Auditor::Passed(bool idle) {
         if (guess.gone || guess.state != JobState::kLeased) continue;
         guess.lapse_by_ms += gap;
         if (gap > engine::kLongStallMs) {
-          guess.lapse_by_ms =
-              std::max(guess.lapse_by_ms,
-                       now + std::max(guess.lease_ms, options_.restart_grace_ms));
+          guess.lapse_by_ms = std::max(guess.lapse_by_ms,
+                                       now + std::max(guess.lease_ms, options_.restart_grace_ms));
         }
       }
     }
@@ -152,6 +151,7 @@ Moment Auditor::MomentOf(const Call& call) const {
 
 Moment Auditor::JobMoment(const Job& job, const Moment& moment) const {
   Moment own = moment;
+  own.was_low = was_low_;
   for (const auto& [at_ms, wall_ms] : wall_peaks_) {
     if (at_ms >= job.facts.enqueued_from_ms) {
       own.wall_high_ms = std::max(own.wall_high_ms, wall_ms);
@@ -203,8 +203,8 @@ void Auditor::Take(Job* job, Guesses guesses) {
   job->guesses = std::move(guesses);
 }
 
-bool Auditor::Explain(Job* job, const Moment& moment, const std::string& what,
-                      const Effect& effect, bool either) {
+bool Auditor::Explain(Job* job, const Moment& moment, const std::string& what, const Effect& effect,
+                      bool either) {
   const Guesses before = Closure(*job, moment);
   const Moment own = JobMoment(*job, moment);
   Guesses after;
@@ -282,16 +282,19 @@ Auditor::Counts Auditor::Count(Queue* queue, const Moment& moment,
   return counts;
 }
 
-size_t Auditor::LiveJobs() {
-  Moment now;
-  now.by_ms = NowMs();
-  now.wall_high_ms = clock_->WallMs();
-  size_t live = 0;
-  for (auto& [name, queue] : queues_) {
-    live += static_cast<size_t>(
-        Count(&queue, now, [](const Guess& g) { return g.live(); }).high);
+bool Auditor::AnythingLives() {
+  return std::any_of(jobs_.begin(), jobs_.end(), [](const Job& job) {
+    return std::any_of(job.guesses.begin(), job.guesses.end(),
+                       [](const Guess& guess) { return guess.live(); });
+  });
+}
+
+void Auditor::NothingLives() {
+  for (const Job& job : jobs_) {
+    for (const Guess& guess : job.guesses) {
+      if (guess.live()) Fail("without faults, and with time, this job came to no end", &job);
+    }
   }
-  return live;
 }
 
 Auditor::Repeat Auditor::CheckRequest(const engine::RequestKey& key, const Outcome& outcome,
@@ -310,8 +313,8 @@ Auditor::Repeat Auditor::CheckRequest(const engine::RequestKey& key, const Outco
       return Repeat::kRefused;
     }
     if (!outcome.status.ok()) {
-      Fail(absl::StrCat("request id ", name, " succeeded before and is now refused: ",
-                        outcome.status.ToString()));
+      Fail(absl::StrCat("request id ", name,
+                        " succeeded before and is now refused: ", outcome.status.ToString()));
       return Repeat::kRefused;
     }
     if (request.answer.has_value() && !SameAnswer(*request.answer, outcome)) {

@@ -53,8 +53,7 @@ class Auditor {
     int64_t request_window_ms = 0;
   };
   // `clock` outlives the auditor.
-  Auditor(const Options& options, const runtime::Clock* clock)
-      : options_(options), clock_(clock) {}
+  Auditor(const Options& options, const runtime::Clock* clock) : options_(options), clock_(clock) {}
 
   void Submitted(CallId id, const engine::Command& command);
   // Nobody waits for the answer any more.
@@ -74,6 +73,7 @@ class Auditor {
   // The wall clock is about to step.
   void WallSteps();
   void Drains() { draining_ = true; }
+  void DiskNearlyFull() { was_low_ = true; }
 
   int64_t NowMs() const { return clock_->BootMs() + offset_ms_; }
   // The first broken promise; empty: none.
@@ -81,8 +81,9 @@ class Auditor {
   // The job it is about, if any.
   const std::string& failed_job() const { return failed_job_; }
   size_t open_calls() const { return calls_.size(); }
-  // Jobs that have not ended, for all that is known.
-  size_t LiveJobs();
+  // Whether there may be jobs that have not ended; there must be none.
+  bool AnythingLives();
+  void NothingLives();
 
  private:
   struct Call {
@@ -128,6 +129,8 @@ class Auditor {
   Moment JobMoment(const Job& job, const Moment& moment) const;
   Queue& QueueOf(const std::string& name);
   Job* FindJob(const engine::JobRef& ref);
+  // The job of that id that was last settled with the item's token; else the one there now.
+  Job* FindSettled(const engine::SettleItem& item);
   Job* AddJob(JobFacts facts, Guesses guesses);
   std::vector<record::QueueSettings> SettingsOf(const std::string& queue);
   Guesses Closure(const Job& job, const Moment& moment);
@@ -202,6 +205,7 @@ class Auditor {
   int64_t quiet_ms_ = 0;
   int64_t last_idle_ms_ = 0;
   bool draining_ = false;
+  bool was_low_ = false;
   struct Stall {
     int64_t end_ms;
     int64_t gap_ms;

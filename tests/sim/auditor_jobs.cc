@@ -33,14 +33,14 @@ void Auditor::Answer(const Call& call, const engine::EnqueueCommand& c, const Ou
     case Reason::kQueueFull: {
       const Counts live = Count(&queue, moment, [](const Guess& g) { return g.live(); });
       const auto added = static_cast<int64_t>(c.jobs.size());
-      ExplainQueue(&queue, absl::StrCat("QUEUE_FULL with at most ", live.high, " jobs"),
-                   [&](const QueueGuess& guess) -> std::optional<QueueGuess> {
-                     if (!guess.settings.has_max_jobs() ||
-                         live.high + added <= guess.settings.max_jobs()) {
-                       return std::nullopt;
-                     }
-                     return guess;
-                   });
+      ExplainQueue(
+          &queue, absl::StrCat("QUEUE_FULL with at most ", live.high, " jobs"),
+          [&](const QueueGuess& guess) -> std::optional<QueueGuess> {
+            if (!guess.settings.has_max_jobs() || live.high + added <= guess.settings.max_jobs()) {
+              return std::nullopt;
+            }
+            return guess;
+          });
       return;
     }
     case Reason::kJobExists: {
@@ -69,8 +69,7 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
   Queue& queue = QueueOf(c.queue);
   if (either) {
     const Job* known = FindJob({c.queue, reply.jobs.front().job_id});
-    if (known != nullptr &&
-        known->facts.job.record.payload() == c.jobs.front().record.payload()) {
+    if (known != nullptr && known->facts.job.record.payload() == c.jobs.front().record.payload()) {
       return;  // it was made by the call that this one repeats
     }
   }
@@ -90,8 +89,7 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
     const engine::NewJob& job = c.jobs[i];
     const engine::EnqueuedJob& answer = reply.jobs[i];
     Job* before = FindJob({c.queue, answer.job_id});
-    if (job.record.job_id().empty() ? before != nullptr
-                                    : answer.job_id != job.record.job_id()) {
+    if (job.record.job_id().empty() ? before != nullptr : answer.job_id != job.record.job_id()) {
       Fail(absl::StrCat("enqueue: a job got the id ", answer.job_id));
       return;
     }
@@ -174,8 +172,8 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   }
   const std::string key =
       c.worker.empty() || c.request_id.empty() ? "" : absl::StrCat(c.worker, "/", c.request_id);
-  const std::string what = absl::StrCat("lease with token ", lease.token, " {",
-                                        lease.job.state.ShortDebugString(), "}");
+  const std::string what =
+      absl::StrCat("lease with token ", lease.token, " {", lease.job.state.ShortDebugString(), "}");
   if (!tokens_.insert(lease.token).second) {
     if (key.empty() || job->lease_request != key) {
       Fail(absl::StrCat("token ", lease.token, " was granted twice"), job);
@@ -184,7 +182,8 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
     return Explain(job, moment, "repeated " + what,
                    [&](const JobRules& rules, const Guess& guess, Guesses* out) {
                      if (guess.owner != lease.token || guess.state != JobState::kLeased) return;
-                     rules.Seen(guess, lease.job.record, lease.job.state, nullptr, false, out);
+                     rules.Seen(guess, &lease.job.record.payload(), lease.job.state, nullptr, false,
+                                out);
                    });
   }
   if (lease.lease_ms != c.lease_ms) Fail("a lease of another duration than asked for", job);
@@ -193,12 +192,12 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
                  if (!guess.exists || guess.paused) return std::nullopt;
                  return guess;
                });
-  const bool fine = Explain(
-      job, moment, what, [&](const JobRules& rules, const Guess& guess, Guesses* out) {
+  const bool fine =
+      Explain(job, moment, what, [&](const JobRules& rules, const Guess& guess, Guesses* out) {
         Guesses granted;
         rules.Grant(guess, c, &lease, &granted);
         for (const Guess& one : granted) {
-          rules.Seen(one, lease.job.record, lease.job.state, nullptr, false, out);
+          rules.Seen(one, &lease.job.record.payload(), lease.job.state, nullptr, false, out);
         }
       });
   // Stalls between the grant and its answer count for it as well.
@@ -223,11 +222,15 @@ void Auditor::CheckEmptyHands(const Call& call, const engine::LeaseCommand& c) {
   if (moment.by_ms - moment.from_ms < c.wait_ms) {
     Fail("a lease call was sent away before its wait was over");
   }
+  // A job may have been set aside for another call that is under way.
+  for (const auto& [id, other] : calls_) {
+    if (std::holds_alternative<engine::LeaseCommand>(other.command)) return;
+  }
   for (const std::string& name : c.queues) {
     Queue& queue = QueueOf(name);
-    const bool open = std::all_of(
-        queue.guesses.begin(), queue.guesses.end(),
-        [](const QueueGuess& guess) { return guess.exists && !guess.paused; });
+    const bool open =
+        std::all_of(queue.guesses.begin(), queue.guesses.end(),
+                    [](const QueueGuess& guess) { return guess.exists && !guess.paused; });
     if (!open) continue;
     for (const Job* job : queue.jobs) {
       const Guesses now = Closure(*job, moment);
@@ -282,9 +285,11 @@ void Auditor::Answer(const Call& call, const engine::SettleCommand& c, const Out
     Fail("settle: not one answer for each item");
     return;
   }
+  engine::SettleResult not_found;
+  not_found.status = engine::MakeError(Reason::kJobNotFound, "");
   for (size_t i = 0; i < c.items.size(); ++i) {
     const engine::SettleItem& item = c.items[i];
-    Job* job = FindJob(item.job);
+    Job* job = FindSettled(item);
     if (job == nullptr) {
       if (ReasonOf(reply.results[i].status) != Reason::kJobNotFound) {
         Fail("a settle of no job was not refused with JOB_NOT_FOUND");
@@ -298,8 +303,24 @@ void Auditor::Answer(const Call& call, const engine::SettleCommand& c, const Out
                          ": ", DescribeAnswer({absl::OkStatus(), one})),
             [&](const JobRules& rules, const Guess& guess, Guesses* out) {
               rules.Settle(guess, item, &reply.results[i], out);
+              // Another job has the id now.
+              if (guess.gone && job != FindJob(item.job) &&
+                  ReasonOf(reply.results[i].status) == Reason::kLeaseLost) {
+                rules.Settle(guess, item, &not_found, out);
+              }
             });
   }
+}
+
+Auditor::Job* Auditor::FindSettled(const engine::SettleItem& item) {
+  const auto it = by_id_.find({item.job.queue, item.job.job_id});
+  if (it == by_id_.end()) return nullptr;
+  for (Job* job : it->second) {
+    for (const Guess& guess : job->guesses) {
+      if (item.token != 0 && guess.settle.token == item.token) return job;
+    }
+  }
+  return it->second.back();
 }
 
 void Auditor::Answer(const Call& call, const engine::CancelCommand& c, const Outcome& o) {
@@ -335,7 +356,7 @@ void Auditor::Answer(const Call& call, const engine::UpdateJobCommand& c, const 
                 AddUnique(one, out);
               } else {
                 const auto& job = std::get<engine::JobReply>(o.body).job;
-                rules.Seen(one, job.record, job.state, nullptr, false, out);
+                rules.Seen(one, nullptr, job.state, nullptr, false, out);
               }
             }
           });
@@ -388,7 +409,7 @@ void Auditor::Answer(const Call& call, const engine::WaitJobCommand& c, const Ou
         const record::QueueSettings any;
         const Moment own = JobMoment(*one, moment);
         JobRules(one->facts, any, own)
-            .Seen(end, reply.job.record, reply.job.state, &reply.job.result, true, &seen);
+            .Seen(end, nullptr, reply.job.state, &reply.job.result, true, &seen);
       }
     }
     if (seen.empty()) Fail(absl::StrCat("nothing explains this: ", what), job);
@@ -398,7 +419,7 @@ void Auditor::Answer(const Call& call, const engine::WaitJobCommand& c, const Ou
     Fail("a wait ended before its time", job);
   }
   Explain(job, moment, what, [&](const JobRules& rules, const Guess& guess, Guesses* out) {
-    rules.Seen(guess, reply.job.record, reply.job.state, &reply.job.result, false, out);
+    rules.Seen(guess, nullptr, reply.job.state, &reply.job.result, false, out);
   });
 }
 

@@ -36,17 +36,15 @@ void Auditor::SettingsChange(const Call& call, Queue* queue, const engine::Reque
 }
 
 void Auditor::Answer(const Call& call, const engine::CreateQueueCommand& c, const Outcome& o) {
-  SettingsChange(call, &QueueOf(c.queue), c.request, o, "create queue",
-                 [&](const QueueGuess& guess) {
-                   return AfterCreate(guess, c, ReasonOf(o.status));
-                 });
+  SettingsChange(
+      call, &QueueOf(c.queue), c.request, o, "create queue",
+      [&](const QueueGuess& guess) { return AfterCreate(guess, c, ReasonOf(o.status)); });
 }
 
 void Auditor::Answer(const Call& call, const engine::UpdateQueueCommand& c, const Outcome& o) {
-  SettingsChange(call, &QueueOf(c.queue), c.request, o, "update queue",
-                 [&](const QueueGuess& guess) {
-                   return AfterUpdate(guess, c, ReasonOf(o.status));
-                 });
+  SettingsChange(
+      call, &QueueOf(c.queue), c.request, o, "update queue",
+      [&](const QueueGuess& guess) { return AfterUpdate(guess, c, ReasonOf(o.status)); });
 }
 
 void Auditor::Answer(const Call& call, const engine::PauseQueueCommand& c, const Outcome& o) {
@@ -73,11 +71,12 @@ void Auditor::Answer(const Call& call, const engine::DeleteQueueCommand& c, cons
       [&](const QueueGuess& guess) { return AfterDelete(guess, reason); }, either);
   if (reason != Reason::kNone) return;
   for (Job* job : queue.jobs) {
-    Explain(job, moment, "its queue was deleted",
-            [](const JobRules& rules, const Guess& guess, Guesses* out) {
-              rules.DeleteQueue(guess, out);
-            },
-            either);
+    Explain(
+        job, moment, "its queue was deleted",
+        [](const JobRules& rules, const Guess& guess, Guesses* out) {
+          rules.DeleteQueue(guess, out);
+        },
+        either);
   }
 }
 
@@ -91,9 +90,8 @@ void Auditor::Answer(const Call& call, const engine::PurgeQueueCommand& c, const
       &queue, absl::StrCat("purge: ", DescribeAnswer(o)),
       [&](const QueueGuess& guess) { return AfterLook(guess, ReasonOf(o.status)); }, either);
   if (!o.status.ok()) return;
-  const Counts hit = Count(&queue, moment, [&](const Guess& guess) {
-    return c.force ? guess.live() : guess.waiting();
-  });
+  const Counts hit = Count(
+      &queue, moment, [&](const Guess& guess) { return c.force ? guess.live() : guess.waiting(); });
   const int64_t purged = std::get<engine::PurgeReply>(o.body).purged;
   if (!either && (purged < hit.low || purged > hit.high)) {
     Fail(absl::StrCat("purge of ", c.queue, " says ", purged, ", expected ", hit.low, " to ",
@@ -101,20 +99,20 @@ void Auditor::Answer(const Call& call, const engine::PurgeQueueCommand& c, const
   }
   for (Job* job : queue.jobs) {
     if (job->AllGone()) continue;
-    Explain(job, moment, "its queue was purged",
-            [&](const JobRules& rules, const Guess& guess, Guesses* out) {
-              rules.Purge(guess, c.force, out);
-            },
-            either);
+    Explain(
+        job, moment, "its queue was purged",
+        [&](const JobRules& rules, const Guess& guess, Guesses* out) {
+          rules.Purge(guess, c.force, out);
+        },
+        either);
   }
 }
 
 void Auditor::Answer(const Call& call, const engine::QueueStatsCommand& c, const Outcome& o) {
   const Moment moment = MomentOf(call);
   Queue& queue = QueueOf(c.queue);
-  ExplainQueue(&queue, absl::StrCat("stats: ", DescribeAnswer(o)), [&](const QueueGuess& guess) {
-    return AfterLook(guess, ReasonOf(o.status));
-  });
+  ExplainQueue(&queue, absl::StrCat("stats: ", DescribeAnswer(o)),
+               [&](const QueueGuess& guess) { return AfterLook(guess, ReasonOf(o.status)); });
   if (!o.status.ok()) return;
   const record::QueueCounters& c1 = std::get<engine::QueueStatsReply>(o.body).counters;
   CheckCounters(&queue, moment, c1);
@@ -122,10 +120,9 @@ void Auditor::Answer(const Call& call, const engine::QueueStatsCommand& c, const
 
 void Auditor::CheckCounters(Queue* queue, const Moment& moment,
                             const record::QueueCounters& counters) {
-  const std::array<int64_t, 7> kept = {counters.delayed(),   counters.held(),
-                                       counters.ready(),     counters.leased(),
-                                       counters.completed(), counters.cancelled(),
-                                       counters.dead()};
+  const std::array<int64_t, 7> kept = {
+      counters.delayed(),   counters.held(),      counters.ready(), counters.leased(),
+      counters.completed(), counters.cancelled(), counters.dead()};
   std::array<Counts, 7> counts;
   for (const Job* job : queue->jobs) {
     if (job->AllGone()) continue;

@@ -26,8 +26,8 @@ Dump ReadAll(const storage::Store& store) {
   const auto queues = reader.ListQueues("", "", kAll);
   if (!queues.ok()) return dump;
   for (const storage::StoredQueue& queue : queues->queues) {
-    const auto jobs = reader.ListJobs(queue, 0, kAll, kAll, true,
-                                      [](const storage::StoredJob&) { return true; });
+    const auto jobs =
+        reader.ListJobs(queue, 0, kAll, kAll, true, [](const storage::StoredJob&) { return true; });
     if (!jobs.ok()) return dump;
     dump.queues.push_back({queue, jobs->jobs});
   }
@@ -78,7 +78,8 @@ QueueGuesses Auditor::Doubtful(const Queue& queue) {
         if (gone->queue == queue.name) after = AfterDelete(guess, std::nullopt);
       }
       // An update in doubt took effect once.
-      if (after.has_value() && after->version <= queue.guesses.front().version + doubts_.size() + 2) {
+      if (after.has_value() &&
+          after->version <= queue.guesses.front().version + doubts_.size() + 2) {
         AddUnique(*std::move(after), &all);
       }
     }
@@ -90,8 +91,7 @@ void Auditor::DoubtfulEffects(const Job& job, const JobRules& rules, const Call&
                               const Guess& guess, Guesses* out) {
   const JobFacts& facts = job.facts;
   if (const auto* lease = std::get_if<engine::LeaseCommand>(&call.command)) {
-    if (std::find(lease->queues.begin(), lease->queues.end(), facts.queue) !=
-        lease->queues.end()) {
+    if (std::find(lease->queues.begin(), lease->queues.end(), facts.queue) != lease->queues.end()) {
       rules.Grant(guess, *lease, nullptr, out);
     }
   } else if (const auto* beat = std::get_if<engine::HeartbeatCommand>(&call.command)) {
@@ -164,8 +164,8 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
     const JobRules rules(job.facts, any, own);
     for (const Guess& guess : before) {
       if (there) {
-        rules.Seen(guess, it->second->record, it->second->state, &it->second->result, false,
-                   &after);
+        rules.Seen(guess, &it->second->record.payload(), it->second->state, &it->second->result,
+                   false, &after);
       } else if (guess.gone) {
         AddUnique(guess, &after);
       }
@@ -219,7 +219,7 @@ void Auditor::FindDoubtfulJob(const std::string& queue, const storage::StoredJob
       const record::QueueSettings any;
       for (const Guess& one : before) {
         JobRules(track->facts, any, own)
-            .Seen(one, stored.record, stored.state, &stored.result, false, &after);
+            .Seen(one, &stored.record.payload(), stored.state, &stored.result, false, &after);
       }
       if (after.empty()) {
         track->guesses = before;
@@ -233,9 +233,9 @@ void Auditor::FindDoubtfulJob(const std::string& queue, const storage::StoredJob
       return;
     }
   }
-  Fail(absl::StrCat("the store holds job ", queue, "/", stored.job_id,
-                    ", which nobody enqueued, or which was removed: ",
-                    stored.state.ShortDebugString()));
+  Fail(absl::StrCat(
+      "the store holds job ", queue, "/", stored.job_id,
+      ", which nobody enqueued, or which was removed: ", stored.state.ShortDebugString()));
 }
 
 void Auditor::StableQueues(const Dump& dump) {
@@ -246,11 +246,13 @@ void Auditor::StableQueues(const Dump& dump) {
   for (const Dump::Queue& queue : dump.queues) stored[queue.queue.record.name()] = &queue;
   for (auto& [name, queue] : queues_) {
     const auto it = stored.find(name);
-    ExplainQueue(&queue, it == stored.end() ? "it is not in the store"
-                                            : "in the store: " + it->second->queue.record.ShortDebugString(),
+    ExplainQueue(&queue,
+                 it == stored.end()
+                     ? "it is not in the store"
+                     : "in the store: " + it->second->queue.record.ShortDebugString(),
                  [&](const QueueGuess& guess) -> std::optional<QueueGuess> {
-                   const bool fits = it == stored.end() ? !guess.exists
-                                                        : Shows(guess, it->second->queue.record);
+                   const bool fits =
+                       it == stored.end() ? !guess.exists : Shows(guess, it->second->queue.record);
                    if (!fits) return std::nullopt;
                    return guess;
                  });

@@ -91,8 +91,8 @@ engine::RequestKey Callers::Key() {
   if (!random_->Chance(profile_->request_ids)) return key;
   key.identity = random_->Chance(500) ? "alice" : "bob";
   // Now and then one that was used for something else.
-  key.request_id = absl::StrCat("r", random_->Chance(20) ? random_->Between(0, requests_)
-                                                         : ++requests_);
+  key.request_id =
+      absl::StrCat("r", random_->Chance(20) ? random_->Between(0, requests_) : ++requests_);
   key.fingerprint = ++contents_;
   return key;
 }
@@ -117,8 +117,8 @@ engine::NewJob Callers::NewJob() {
   engine::NewJob job;
   job.record.set_payload(absl::StrCat("p", ++payloads_, "."));
   if (random_->Chance(profile_->big_payloads)) job.record.mutable_payload()->append(6'000, 'x');
-  job.record.set_priority(static_cast<int32_t>(
-      random_->Chance(700) ? engine::kDefaultPriority : random_->Below(10)));
+  job.record.set_priority(
+      static_cast<int32_t>(random_->Chance(700) ? engine::kDefaultPriority : random_->Below(10)));
   if (random_->Chance(profile_->own_ids)) {
     job.record.set_job_id(absl::StrCat("own", random_->Below(8)));
   }
@@ -160,18 +160,15 @@ void Callers::Enqueue() {
 void Callers::Lease() {
   engine::LeaseCommand lease;
   lease.queues = {AnyQueue()};
-  if (random_->Chance(300)) {
-    const std::string& other = AnyQueue();
-    if (other != lease.queues.front()) lease.queues.push_back(other);
-  }
+  if (random_->Chance(300)) lease.queues.push_back(AnyQueue());
   if (random_->Chance(50)) lease.queues.insert(lease.queues.begin(), "nowhere");
   lease.max_jobs = static_cast<int32_t>(random_->Chance(600) ? 1 : random_->Between(1, 4));
   lease.lease_ms = random_->Pick(profile_->lease_ms);
   lease.wait_ms = random_->Pick(profile_->wait_ms);
   lease.worker = absl::StrCat("w", random_->Below(4));
   if (random_->Chance(profile_->request_ids)) lease.request_id = absl::StrCat("l", ++requests_);
-  lease.max_reply_bytes = random_->Chance(200) ? engine::kMinReplyBytes
-                                               : engine::kDefaultReplyBytes;
+  lease.max_reply_bytes =
+      random_->Chance(200) ? engine::kMinReplyBytes : engine::kDefaultReplyBytes;
   Send(std::move(lease));
 }
 
@@ -196,7 +193,9 @@ engine::SettleItem Callers::RandomSettle(const Held& held) {
   item.job = held.job;
   item.token = held.token;
   const int64_t kind = random_->Below(10);
-  item.kind = kind < 4 ? SettleKind::kComplete : kind < 8 ? SettleKind::kFail : SettleKind::kRelease;
+  item.kind = kind < 4   ? SettleKind::kComplete
+              : kind < 8 ? SettleKind::kFail
+                         : SettleKind::kRelease;
   if (item.kind == SettleKind::kComplete && random_->Chance(500)) {
     item.result = absl::StrCat("result ", held.token);
   }
@@ -297,14 +296,11 @@ void Callers::CreateOrUpdateQueue(bool create) {
 }
 
 void Callers::Send(Command command) {
-  broker_->Call(command, [this, command](const Outcome* outcome) {
-    NoteAnswer(command, outcome);
-  });
+  broker_->Call(command, [this, command](const Outcome* outcome) { NoteAnswer(command, outcome); });
 }
 
 void Callers::NoteAnswer(const Command& command, const Outcome* outcome) {
-  const bool lost = outcome == nullptr ||
-                    outcome->status.code() == absl::StatusCode::kUnavailable;
+  const bool lost = outcome == nullptr || outcome->status.code() == absl::StatusCode::kUnavailable;
   if (lost || random_->Chance(100)) Keep(command, &repeatable_);
   if (lost || !outcome->status.ok()) return;
   if (const auto* enqueued = std::get_if<engine::EnqueueReply>(&outcome->body)) {
@@ -333,13 +329,6 @@ void Callers::Repeat() {
       },
       command);
   Send(std::move(command));
-}
-
-void Callers::OpenAllQueues() {
-  for (const std::string& queue : profile_->queues) {
-    broker_->Call(engine::PauseQueueCommand{queue, true, {}}, [](const Outcome*) {});
-    broker_->Call(engine::PauseQueueCommand{queue, false, {}}, [](const Outcome*) {});
-  }
 }
 
 void Callers::WorkHonestly() {

@@ -44,8 +44,6 @@ class Callers {
   void DoSomething();
   // From now on only one honest worker: it takes what there is and completes it.
   void WorkHonestly();
-  // An operator makes way for it.
-  void OpenAllQueues();
 
  private:
   struct Held {

@@ -78,8 +78,8 @@ std::string Text(const engine::CreateQueueCommand& c) {
                       Text(c.request));
 }
 std::string Text(const engine::UpdateQueueCommand& c) {
-  std::string text = absl::StrCat("update queue ", c.queue, " {", c.settings.ShortDebugString(),
-                                  "}");
+  std::string text =
+      absl::StrCat("update queue ", c.queue, " {", c.settings.ShortDebugString(), "}");
   for (const std::string& field : c.fields) absl::StrAppend(&text, " ", field);
   if (c.draining.has_value()) absl::StrAppend(&text, " draining ", *c.draining ? "on" : "off");
   return text + Text(c.request);
@@ -135,12 +135,12 @@ std::string Text(const engine::HeartbeatReply& reply) {
 std::string Text(const engine::SettleReply& reply) {
   std::string text = "settled";
   for (const engine::SettleResult& result : reply.results) {
-    absl::StrAppend(&text, " ",
-                    result.status.ok()
-                        ? absl::StrCat(JobStateName(result.state), "/",
-                                       static_cast<int>(result.end_reason), "/",
-                                       result.retry_delay_ms, "/", result.next_attempt)
-                        : std::string(engine::ReasonName(engine::ReasonOf(result.status))));
+    absl::StrAppend(
+        &text, " ",
+        result.status.ok()
+            ? absl::StrCat(JobStateName(result.state), "/", static_cast<int>(result.end_reason),
+                           "/", result.retry_delay_ms, "/", result.next_attempt)
+            : std::string(engine::ReasonName(engine::ReasonOf(result.status))));
   }
   return text;
 }

@@ -140,13 +140,14 @@ bool JobRules::Forgets(JobState state) const {
 bool JobRules::MayDrop(const Guess& guess) const {
   const record::Retention& keep = settings_.retention();
   const bool dead = guess.state == JobState::kDead;
+  if (!dead && moment_.was_low) return true;
   if (dead ? keep.has_dead_count() || keep.has_dead_bytes()
            : keep.has_finished_count() || keep.has_finished_bytes()) {
     return true;
   }
-  const int64_t age = dead ? (keep.has_dead_age_ms() ? keep.dead_age_ms() : engine::kDefaultDeadAgeMs)
-                           : (keep.has_finished_age_ms() ? keep.finished_age_ms()
-                                                         : engine::kDefaultFinishedAgeMs);
+  const int64_t age =
+      dead ? (keep.has_dead_age_ms() ? keep.dead_age_ms() : engine::kDefaultDeadAgeMs)
+           : (keep.has_finished_age_ms() ? keep.finished_age_ms() : engine::kDefaultFinishedAgeMs);
   return guess.end_from_ms + age <= moment_.by_ms;
 }
 
@@ -216,11 +217,10 @@ void JobRules::Silent(const Guess& guess, Guesses* out) const {
     AddUnique(std::move(ready), out);
   }
   if (guess.waiting() && !guess.started) {
-    const bool expired =
-        facts_.expiry_from_ms != 0
-            ? facts_.expiry_from_ms <= now
-            : facts_.job.record.has_expiry_wall_ms() &&
-                  facts_.job.record.expiry_wall_ms() <= moment_.wall_high_ms;
+    const bool expired = facts_.expiry_from_ms != 0
+                             ? facts_.expiry_from_ms <= now
+                             : facts_.job.record.has_expiry_wall_ms() &&
+                                   facts_.job.record.expiry_wall_ms() <= moment_.wall_high_ms;
     if (expired) AddUnique(Ended(guess, EndReason::kExpired, facts_.expiry_from_ms, ""), out);
   }
   if (guess.ended() && MayDrop(guess)) {
@@ -332,13 +332,12 @@ void JobRules::Settle(const Guess& guess, const engine::SettleItem& item,
   if (!owned) {
     if (answer == nullptr) return;
     const Reason refusal = engine::ReasonOf(answer->status);
-    const bool repeats = item.token != 0 && guess.settle.token == item.token &&
-                         guess.settle.kind == item.kind;
+    const bool repeats =
+        item.token != 0 && guess.settle.token == item.token && guess.settle.kind == item.kind;
     if (guess.gone) {
       const bool kept = guess.settle_kept && repeats;
       const bool must = kept && moment_.by_ms < guess.gone_from_ms + engine::kRemovedSettleWindowMs;
-      if ((kept && Matches(guess.settle, *answer)) ||
-          (!must && refusal == Reason::kJobNotFound)) {
+      if ((kept && Matches(guess.settle, *answer)) || (!must && refusal == Reason::kJobNotFound)) {
         AddUnique(guess, out);
       }
     } else if (repeats ? Matches(guess.settle, *answer) : refusal == Reason::kLeaseLost) {
@@ -365,17 +364,16 @@ void JobRules::Settle(const Guess& guess, const engine::SettleItem& item,
       if (after.failures >= MaxAttempts(after)) reason = EndReason::kAttemptsExhausted;
       if (item.no_retry) reason = EndReason::kRejectedByWorker;
       if (cancel) reason = EndReason::kCancelledByClient;
-      std::tie(low, high) = item.delay_ms.has_value()
-                                ? std::pair(*item.delay_ms, *item.delay_ms)
-                                : RetryDelayMs(after.failures);
+      std::tie(low, high) = item.delay_ms.has_value() ? std::pair(*item.delay_ms, *item.delay_ms)
+                                                      : RetryDelayMs(after.failures);
       break;
     case SettleKind::kRelease:
       low = high = item.delay_ms.value_or(0);
       if (item.release_reason == engine::ReleaseReason::kKindUnknown) {
         ++after.kind_releases;
         if (!item.delay_ms.has_value()) {
-          low = high = std::min<int64_t>(int64_t{2000} << std::min(after.kind_releases - 1, 10),
-                                         60'000);
+          low = high =
+              std::min<int64_t>(int64_t{2000} << std::min(after.kind_releases - 1, 10), 60'000);
         }
       }
       if (cancel) reason = EndReason::kCancelledByClient;
@@ -538,9 +536,8 @@ void JobRules::DeleteQueue(const Guess& guess, Guesses* out) const {
   AddUnique(std::move(after), out);
 }
 
-void JobRules::Seen(const Guess& guess, const record::JobRecord& record,
-                    const record::JobState& state, const std::string* result, bool passing,
-                    Guesses* out) const {
+void JobRules::Seen(const Guess& guess, const std::string* payload, const record::JobState& state,
+                    const std::string* result, bool passing, Guesses* out) const {
   if (guess.gone && !(passing && guess.state > JobState::kLeased)) return;
   const bool leased = guess.state == JobState::kLeased;
   if (static_cast<JobState>(state.state()) != guess.state) return;
@@ -571,12 +568,11 @@ void JobRules::Seen(const Guess& guess, const record::JobRecord& record,
       (settle.kind() != static_cast<int32_t>(fact.kind) ||
        settle.state() != static_cast<int32_t>(fact.state) ||
        settle.end_reason() != static_cast<int32_t>(fact.reason) ||
-       settle.next_attempt() != fact.next_attempt ||
-       settle.retry_delay_ms() < fact.delay_low_ms ||
+       settle.next_attempt() != fact.next_attempt || settle.retry_delay_ms() < fact.delay_low_ms ||
        settle.retry_delay_ms() > fact.delay_high_ms)) {
     return;
   }
-  if (record.payload() != facts_.job.record.payload()) return;
+  if (payload != nullptr && *payload != facts_.job.record.payload()) return;
   if (result != nullptr && *result != guess.result) return;
   Guess after = guess;
   after.owner = state.owner_token();
@@ -610,15 +606,14 @@ void JobRules::Seen(const Guess& guess, const record::JobRecord& record,
 }
 
 std::string Describe(const Guess& guess) {
-  return absl::StrCat(guess.gone ? "gone/" : "", engine::JobStateName(guess.state),
-                      " owner=", guess.owner, guess.cancel ? " cancel" : "",
-                      " failures=", guess.failures, "/", guess.total_failures,
-                      " losses=", guess.losses, "/", guess.total_losses,
-                      " reason=", static_cast<int>(guess.end_reason),
-                      " lapse=", guess.lapse_from_ms, "..", guess.lapse_by_ms,
-                      " due=", guess.due_from_ms, "..", guess.due_by_ms,
-                      " settle=", guess.settle.token, "/", static_cast<int>(guess.settle.kind),
-                      " prio=", guess.priority);
+  return absl::StrCat(
+      guess.gone ? "gone/" : "", engine::JobStateName(guess.state), " owner=", guess.owner,
+      guess.cancel ? " cancel" : "", " failures=", guess.failures, "/", guess.total_failures,
+      " losses=", guess.losses, "/", guess.total_losses,
+      " reason=", static_cast<int>(guess.end_reason), " lapse=", guess.lapse_from_ms, "..",
+      guess.lapse_by_ms, " due=", guess.due_from_ms, "..", guess.due_by_ms,
+      " settle=", guess.settle.token, "/", static_cast<int>(guess.settle.kind),
+      " prio=", guess.priority);
 }
 
 }  // namespace stint::sim

@@ -107,6 +107,8 @@ struct Moment {
   int64_t quiet_ms = 0;
   // The wall clock never showed more than this.
   int64_t wall_high_ms = 0;
+  // The disk was nearly full at some time: finished jobs may have gone to make room.
+  bool was_low = false;
 };
 
 // The rules for one job at one moment.
@@ -141,7 +143,7 @@ class JobRules {
   void DeleteQueue(const Guess& guess, Guesses* out) const;
   // The guess if it explains a snapshot, sharpened by it. `passing`: the job may be gone, if
   // it ended in the state shown.
-  void Seen(const Guess& guess, const record::JobRecord& record, const record::JobState& state,
+  void Seen(const Guess& guess, const std::string* payload, const record::JobState& state,
             const std::string* result, bool passing, Guesses* out) const;
 
  private:

@@ -67,8 +67,8 @@ Profile MakeProfile(Random* random) {
   p.big_payloads = static_cast<int>(random->Pick<int64_t>({0, 100}));
   p.lease_ms = random->Chance(500) ? std::vector<int64_t>{1'000}
                                    : std::vector<int64_t>{1'000, 4'000, 15'000};
-  p.wait_ms = random->Chance(300) ? std::vector<int64_t>{0}
-                                  : std::vector<int64_t>{0, 200, 2'000, 20'000};
+  p.wait_ms =
+      random->Chance(300) ? std::vector<int64_t>{0} : std::vector<int64_t>{0, 200, 2'000, 20'000};
   return p;
 }
 

@@ -11,9 +11,7 @@ using engine::Reason;
 
 namespace {
 
-bool Explains(ReasonSeen seen, Reason expected) {
-  return !seen.has_value() || *seen == expected;
-}
+bool Explains(ReasonSeen seen, Reason expected) { return !seen.has_value() || *seen == expected; }
 
 QueueGuess Added(bool ephemeral) {
   QueueGuess guess;
@@ -60,11 +58,10 @@ std::optional<QueueGuess> AfterCreate(const QueueGuess& guess,
 
 std::optional<QueueGuess> AfterUpdate(const QueueGuess& guess,
                                       const engine::UpdateQueueCommand& call, ReasonSeen reason) {
-  const Reason expected =
-      !guess.exists ? Reason::kQueueNotFound
-      : call.expected_version != 0 && call.expected_version != guess.version
-          ? Reason::kEtagMismatch
-          : Reason::kNone;
+  const Reason expected = !guess.exists ? Reason::kQueueNotFound
+                          : call.expected_version != 0 && call.expected_version != guess.version
+                              ? Reason::kEtagMismatch
+                              : Reason::kNone;
   if (!Explains(reason, expected)) return std::nullopt;
   QueueGuess after = guess;
   if (expected != Reason::kNone) return after;
@@ -98,8 +95,8 @@ std::optional<QueueGuess> AfterUpdate(const QueueGuess& guess,
   return after;
 }
 
-std::optional<QueueGuess> AfterPause(const QueueGuess& guess,
-                                     const engine::PauseQueueCommand& call, ReasonSeen reason) {
+std::optional<QueueGuess> AfterPause(const QueueGuess& guess, const engine::PauseQueueCommand& call,
+                                     ReasonSeen reason) {
   if (!guess.exists && !call.paused) {
     if (Explains(reason, Reason::kQueueNotFound)) return guess;
     return std::nullopt;
@@ -131,9 +128,8 @@ std::optional<QueueGuess> AfterLook(const QueueGuess& guess, ReasonSeen reason) 
 }
 
 bool Shows(const QueueGuess& guess, const record::QueueRecord& record) {
-  return guess.exists && record.paused() == guess.paused &&
-         record.draining() == guess.draining && record.ephemeral() == guess.ephemeral &&
-         record.version() == guess.version &&
+  return guess.exists && record.paused() == guess.paused && record.draining() == guess.draining &&
+         record.ephemeral() == guess.ephemeral && record.version() == guess.version &&
          record.settings().SerializeAsString() == guess.settings.SerializeAsString();
 }
 

@@ -32,8 +32,8 @@ std::optional<QueueGuess> AfterCreate(const QueueGuess& guess,
                                       const engine::CreateQueueCommand& call, ReasonSeen reason);
 std::optional<QueueGuess> AfterUpdate(const QueueGuess& guess,
                                       const engine::UpdateQueueCommand& call, ReasonSeen reason);
-std::optional<QueueGuess> AfterPause(const QueueGuess& guess,
-                                     const engine::PauseQueueCommand& call, ReasonSeen reason);
+std::optional<QueueGuess> AfterPause(const QueueGuess& guess, const engine::PauseQueueCommand& call,
+                                     ReasonSeen reason);
 std::optional<QueueGuess> AfterDelete(const QueueGuess& guess, ReasonSeen reason);
 // Calls that change nothing about the queue itself.
 std::optional<QueueGuess> AfterLook(const QueueGuess& guess, ReasonSeen reason);

@@ -1,3 +1,12 @@
 # The rules of engine, runtime and storage, and the field cases, on the harness.
 stint_test(NAME loop_rounds_test SOURCES loop_rounds_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME engine_purge_test SOURCES engine_purge_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME lease_table_test SOURCES lease_table_test.cc LIBS stint_engine LABELS tsan)
+stint_test(NAME engine_retention_test SOURCES engine_retention_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME request_memory_test SOURCES request_memory_test.cc LIBS stint_engine LABELS tsan)
+stint_test(NAME removed_settles_test SOURCES removed_settles_test.cc LIBS stint_engine LABELS tsan)
+stint_test(NAME inbox_test SOURCES inbox_test.cc LIBS stint_runtime LABELS tsan)
+stint_test(NAME matcher_test SOURCES matcher_test.cc LIBS stint_runtime LABELS tsan)
+stint_test(NAME broker_time_test SOURCES broker_time_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME loop_test SOURCES loop_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME loop_faults_test SOURCES loop_faults_test.cc LIBS stint_harness LABELS tsan)
