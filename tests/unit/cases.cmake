@@ -10,3 +10,8 @@ stint_test(NAME matcher_test SOURCES matcher_test.cc LIBS stint_runtime LABELS t
 stint_test(NAME broker_time_test SOURCES broker_time_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME loop_test SOURCES loop_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME loop_faults_test SOURCES loop_faults_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME job_state_test SOURCES job_state_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME policy_test SOURCES policy_test.cc LIBS stint_engine LABELS tsan)
+stint_test(NAME ready_window_test SOURCES ready_window_test.cc LIBS stint_engine LABELS tsan)
+stint_test(NAME row_view_test SOURCES row_view_test.cc LIBS stint_storage LABELS tsan)
+stint_test(NAME tables_test SOURCES tables_test.cc LIBS stint_storage LABELS tsan)
