@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "server/engine/limits.h"
 #include "storage/job_id.h"
 
 namespace stint::engine {
@@ -16,12 +15,10 @@ constexpr int64_t kBucketMs = kRemovedSettleWindowMs / 2;
 const record::SettleAnswer* RemovedSettles::Find(uint32_t queue, absl::string_view job_id,
                                                  int64_t token) const {
   const auto it = answers_.find(token);
-  if (it == answers_.end() || it->second.queue() != queue) return nullptr;
-  const record::RemovedSettles::Entry& entry = it->second;
-  const bool same = entry.job_id().empty()
-                        ? storage::SequenceOfJobId(job_id) == entry.sequence()
-                        : absl::string_view(entry.job_id()) == job_id;
-  return same ? &entry.answer() : nullptr;
+  if (it == answers_.end() || it->second.job.queue != queue) return nullptr;
+  const Kept& kept = it->second;
+  const std::string id = kept.own_id.empty() ? storage::MakeJobId(kept.job.sequence) : kept.own_id;
+  return id == job_id ? &kept.answer : nullptr;
 }
 
 void RemovedSettles::Add(const storage::JobKey& job, absl::string_view own_id,
@@ -36,12 +33,13 @@ void RemovedSettles::Add(const storage::JobKey& job, absl::string_view own_id,
 }
 
 void RemovedSettles::Keep(const record::RemovedSettles::Entry& entry, int64_t now_ms) {
-  answers_[entry.answer().token()] = entry;
+  answers_[entry.answer().token()] = {
+      {entry.queue(), entry.sequence()}, entry.job_id(), entry.answer()};
   order_.emplace_back(now_ms, entry.answer().token());
 }
 
 void RemovedSettles::Trim(int64_t now_ms) {
-  while (!order_.empty() && (order_.size() > kMaxRemovedSettles ||
+  while (!order_.empty() && (order_.size() > max_settles_ ||
                              order_.front().first + kRemovedSettleWindowMs <= now_ms)) {
     answers_.erase(order_.front().second);
     order_.pop_front();
@@ -89,9 +87,7 @@ absl::Status RemovedSettles::Load(const storage::Store& store, int64_t now_ms) {
         return absl::DataLossError("CORRUPT_RECORD: a row of removed settles cannot be read");
       }
       if (buckets_.empty() || buckets_.back() != *bucket) buckets_.push_back(*bucket);
-      for (const auto& entry : removed.entries()) {
-        Keep(entry, removed.written_ms());
-      }
+      for (const auto& entry : removed.entries()) Keep(entry, removed.written_ms());
     }
     if (rows->size() < kPage) break;
     next = rows->back().key + '\0';

@@ -53,9 +53,14 @@ RequestMemory::Seen RequestMemory::Find(storage::Tables* tables, const RequestKe
 void RequestMemory::Remember(storage::Tables* tables, const RequestKey& request,
                              const ReplyBody& answer, int64_t now_ms) {
   if (request.request_id.empty()) return;
-  if (buckets_.empty() || now_ms >= buckets_.back().end_ms) {
-    const auto start_s = static_cast<uint32_t>(now_ms / kSecondMs);
-    if (buckets_.empty() || buckets_.back().start_s != start_s) buckets_.push_back({start_s, 0, 0});
+  const auto start_s = static_cast<uint32_t>(now_ms / kSecondMs);
+  if (buckets_.empty() || now_ms >= buckets_.back().end_ms ||
+      buckets_.back().count >= max_requests_ / 4) {
+    // A bucket is named by its second, so there is at most one for each.
+    if (buckets_.empty() || buckets_.back().start_s != start_s) {
+      if (!buckets_.empty()) buckets_.back().end_ms = std::min(buckets_.back().end_ms, now_ms);
+      buckets_.push_back({start_s, 0, 0});
+    }
     buckets_.back().end_ms = now_ms + BucketMs();
   }
   record::RequestRecord stored;
@@ -73,7 +78,7 @@ int64_t RequestMemory::total() const {
 
 int64_t RequestMemory::NextMs() const {
   if (buckets_.empty()) return INT64_MAX;
-  if (buckets_.size() > 1 && total() > kMaxRememberedRequests) return 0;
+  if (buckets_.size() > 1 && total() > max_requests_) return 0;
   return buckets_.front().end_ms + window_ms_;
 }
 

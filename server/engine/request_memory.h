@@ -1,5 +1,7 @@
-// Answers to calls with a request_id, kept in the store for the request window, in time
-// buckets that are dropped whole. Which buckets exist is in memory and in the group row.
+// Answers to calls with a request_id, kept in the store for the request window or, if that is
+// less, up to a number, in buckets that are dropped whole. A bucket ends when half a window has
+// passed or a quarter of the number is in it. Which buckets exist is in memory and in the
+// group row. Used by one thread.
 #ifndef STINT_SERVER_ENGINE_REQUEST_MEMORY_H_
 #define STINT_SERVER_ENGINE_REQUEST_MEMORY_H_
 
@@ -9,6 +11,7 @@
 #include <string>
 
 #include "server/engine/command.h"
+#include "server/engine/limits.h"
 #include "server/engine/outcome.h"
 #include "storage/record.pb.h"
 #include "storage/tables.h"
@@ -17,7 +20,8 @@ namespace stint::engine {
 
 class RequestMemory {
  public:
-  explicit RequestMemory(int64_t window_ms) : window_ms_(window_ms) {}
+  explicit RequestMemory(int64_t window_ms, int64_t max_requests = kMaxRememberedRequests)
+      : window_ms_(window_ms), max_requests_(max_requests) {}
 
   enum class Seen { kUnknown, kNew, kRepeated, kReused, kCorrupt };
   // Whether the call was answered before; kRepeated fills in the answer. kUnknown: rows have
@@ -50,6 +54,7 @@ class RequestMemory {
   int64_t total() const;
 
   int64_t window_ms_;
+  int64_t max_requests_;
   std::deque<Bucket> buckets_;  // oldest first
   // Answers older than this were dropped by number; 0: none.
   int64_t dropped_through_ms_ = 0;

@@ -63,38 +63,40 @@ absl::Status Inbox::Push(Call call) {
   return absl::OkStatus();
 }
 
-void Inbox::TakeFrom(LaneState* lane, size_t operations, Taken* taken) {
-  while (!lane->calls.empty()) {
+void Inbox::TakeFrom(LaneState* lane, size_t operations, size_t bytes, Taken* taken) {
+  size_t calls = 0;
+  // Heartbeats count for nothing, but a group must end.
+  while (!lane->calls.empty() && calls < limits_.group_operations) {
     Call& next = lane->calls.front();
     const size_t counts = OperationsOf(next.command);
-    const bool fits = taken->operations + counts <= operations &&
-                      taken->bytes + next.bytes <= limits_.group_bytes;
-    if (!fits && !taken->calls.empty()) return;
+    const bool fits =
+        taken->operations + counts <= operations && taken->bytes + next.bytes <= bytes;
+    if (!fits && !taken->calls.empty()) break;
+    ++calls;
     taken->operations += counts;
     taken->bytes += next.bytes;
     lane->places -= PlacesOf(next.command);
     lane->bytes -= next.bytes;
     taken->calls.push_back(std::move(next));
     lane->calls.pop_front();
-    if (!fits) return;
-    // Heartbeats count for nothing, but a group must end.
-    if (taken->calls.size() >= limits_.group_operations) return;
+    if (!fits) break;
   }
+  lane->passed_over = calls == 0 && !lane->calls.empty();
 }
 
 std::vector<Call> Inbox::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
   woken_ = false;
-  LaneState& settle = lanes_[static_cast<size_t>(Lane::kSettle)];
-  LaneState& dispatch = lanes_[static_cast<size_t>(Lane::kDispatch)];
-  LaneState& other = lanes_[static_cast<size_t>(Lane::kOther)];
-  const size_t quarter = limits_.group_operations / 4;
-  const size_t for_dispatch = dispatch.calls.empty() ? 0 : quarter;
-  const size_t for_other = other.calls.empty() ? 0 : quarter;
+  std::array<LaneState*, 3> order = {&lanes_[0], &lanes_[1], &lanes_[2]};
+  std::stable_partition(order.begin(), order.end(),
+                        [](const LaneState* lane) { return lane->passed_over; });
   Taken taken;
-  TakeFrom(&settle, limits_.group_operations - for_dispatch - for_other, &taken);
-  TakeFrom(&dispatch, limits_.group_operations - for_other, &taken);
-  TakeFrom(&other, limits_.group_operations, &taken);
+  for (auto lane = order.begin(); lane != order.end(); ++lane) {
+    const auto waiting = static_cast<size_t>(std::count_if(
+        lane + 1, order.end(), [](const LaneState* later) { return !later->calls.empty(); }));
+    TakeFrom(*lane, limits_.group_operations - waiting * (limits_.group_operations / 4),
+             limits_.group_bytes - waiting * (limits_.group_bytes / 4), &taken);
+  }
   return std::move(taken.calls);
 }
 

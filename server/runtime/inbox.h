@@ -4,6 +4,9 @@
 //   settle    settles, heartbeats                    first, all that is not kept for the others
 //   dispatch  LeaseJobs                              a quarter of each group is kept for it
 //   other     everything else                        a quarter of each group is kept for it
+//
+// A lane whose first call did not fit goes first in the next group, so that a large call is not
+// held up for ever by small ones, nor small ones by large ones.
 #ifndef STINT_SERVER_RUNTIME_INBOX_H_
 #define STINT_SERVER_RUNTIME_INBOX_H_
 
@@ -60,14 +63,16 @@ class Inbox {
     std::deque<Call> calls;
     size_t places = 0;
     size_t bytes = 0;
+    // It had calls, and the last group took none of them.
+    bool passed_over = false;
   };
   struct Taken {
     std::vector<Call> calls;
     size_t operations = 0;
     size_t bytes = 0;
   };
-  // Takes from a lane while the group stays within `operations`.
-  void TakeFrom(LaneState* lane, size_t operations, Taken* taken);
+  // Takes from a lane while the group stays within `operations` and `bytes`.
+  void TakeFrom(LaneState* lane, size_t operations, size_t bytes, Taken* taken);
 
   const InboxLimits limits_;
   mutable std::mutex mutex_;

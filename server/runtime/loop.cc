@@ -336,11 +336,6 @@ void Loop::ApplyItem(Item* item, const engine::Now& now) {
       item->again = true;
       return;
     case Verdict::kParked:
-      if (draining_ && std::holds_alternative<engine::WaitJobCommand>(item->command())) {
-        // Nobody waits any more: answered with the job as it is, in the next pass.
-        std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
-        return;
-      }
       item->done = true;
       ParkItem(item, result, now);
       return;
@@ -367,6 +362,13 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     return;
   }
   Call* call = &*item->call;
+  if (draining_) {
+    // No wait begins any more: it is answered with the job as it is.
+    std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
+    item->done = false;
+    ApplyItem(item, now);
+    return;
+  }
   if (matcher_.size() >= options_.max_parked_calls) {
     engine::ErrorDetails details;
     details.reason = Reason::kOverloaded;

@@ -213,7 +213,7 @@ class BadInputTest(BrokerTest):
         # Nothing was stored, and the broker is in good health.
         queues = self.api.queues.ListQueues(pb.ListQueuesRequest(), timeout=DEADLINE).queues
         self.assertEqual([queue.name for queue in queues], [])
-        self.assertEqual(self.server.terminate(), 0)
+        self.assertEqual(self.server.stop(), 0)
 
     def method(self, name):
         return getattr(self.api.stub(self.methods[name][0]), name)

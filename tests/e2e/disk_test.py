@@ -224,8 +224,8 @@ class DiskTest(BrokerTest):
         self.assertEqual(stats(api, "full").ready, 0)
         wait_until(lambda: self.is_accepted(api, "other"))
         reserve = 25 << 20  # an eighth of the volume
-        wait_until(lambda: self.disk.used_bytes() < (50 << 20) + reserve, 2 * DEADLINE)
-        self.assertTrue(self.is_accepted(api, "other"))
+        wait_until(lambda: self.is_accepted(api, "other")
+                   and self.disk.used_bytes() < (50 << 20) + reserve, 2 * DEADLINE)
         self.assertTrue(broker.is_running())
 
     def is_accepted(self, api, queue):

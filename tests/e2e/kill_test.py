@@ -145,7 +145,7 @@ class KillTest(BrokerTest):
         self.check_enqueues(api, ledger)
         self.check_settles(api, ledger)
         lapses = self.check_attempts(api, ledger)
-        self.assertEqual(broker.terminate(), 0)
+        self.assertEqual(broker.stop(), 0)
         print(f"{ROUNDS} kills: {len(ledger.enqueued)} jobs, {len(ledger.granted)} grants, "
               f"{len(ledger.completed)} completed, {len(ledger.failed)} failed, "
               f"{lapses} lapsed, {len(ledger.lost)} settles came too late")

@@ -362,7 +362,7 @@ class SizeTest(BrokerTest):
                           labels={f"{n}" + "l" * 62: "v" * 63 for n in range(8)},
                           retry={"initial_delay": {}, "max_delay": {}})
         jobs = [api.jobs.EnqueueJob(
-            pb.EnqueueJobRequest(queue=queue, job=spec, job_id="i" * 128, request_id="r" * 256),
+            pb.EnqueueJobRequest(queue=queue, job=spec, job_id="i" * 128, request_id=f"{size:0256}"),
             timeout=DEADLINE).job]
         jobs += [made.job for made in api.jobs.BatchEnqueueJobs(
             pb.BatchEnqueueJobsRequest(queue=queue, items=[{"job": spec}] * 3),

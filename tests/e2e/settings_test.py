@@ -113,7 +113,7 @@ class SettingsTest(BrokerTest):
         broker.address = "0.0.0.0:0"
         broker.start()
         self.assertEqual(len(enqueue(broker.api(), "q")), 1)
-        self.assertEqual(broker.terminate(), 0)
+        self.assertEqual(broker.stop(), 0)
 
 
 class CredentialsTest(BrokerTest):

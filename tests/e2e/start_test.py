@@ -11,7 +11,7 @@ import unittest
 import grpc
 
 from broker import (BrokerTest, DEADLINE, Refused, complete, count_states, enqueue, get, lease,
-                    list_jobs, pb, stats, wait_job)
+                    list_jobs, pb, stats, wait_for_parked_calls, wait_job)
 
 DRAINED, USAGE, STORE_REFUSED, CANNOT_LISTEN = 0, 2, 3, 5
 
@@ -172,7 +172,7 @@ class DataFolderTest(BrokerTest):
         said = self.refuse(second, STORE_REFUSED)
         self.assertIn(f"on host {socket.gethostname()}, pid {first.pid}, started 20", said)
         self.assertEqual(stats(api, "q").ready, 1)
-        self.assertEqual(first.terminate(), DRAINED)
+        self.assertEqual(first.stop(), DRAINED)
         second.start()
         self.assertEqual(stats(second.api(), "q").ready, 1)
 
@@ -202,7 +202,7 @@ class StopTest(BrokerTest):
         polls = [api.worker.LeaseJobs.future(request, timeout=90) for _ in range(20)]
         wait = api.jobs.WaitJob.future(
             pb.WaitJobRequest(job=held.job, wait={"seconds": 60}), timeout=90)
-        self.wait_for_parked_calls(api, 21)
+        wait_for_parked_calls(api, 21)
         self.assertEqual(broker.terminate(timeout=10), DRAINED)
         for poll in polls:
             self.assertEqual(len(poll.result().leases), 0)
@@ -212,19 +212,12 @@ class StopTest(BrokerTest):
         complete(api, held)
         self.assertEqual(get(api, held.job).attempt, 1)
 
-    def wait_for_parked_calls(self, api, count):
-        for _ in range(10000):
-            info = api.admin.GetServerInfo(pb.GetServerInfoRequest(), timeout=DEADLINE)
-            if info.parked_calls == count:
-                return
-        self.fail(f"{info.parked_calls} calls wait instead of {count}")
-
     def test_drain_by_a_call(self):
         broker = self.start_broker()
         api = broker.api()
         poll = api.worker.LeaseJobs.future(
             pb.LeaseJobsRequest(queues=["empty"], wait={"seconds": 60}), timeout=90)
-        self.wait_for_parked_calls(api, 1)
+        wait_for_parked_calls(api, 1)
         api.admin.DrainServer(pb.DrainServerRequest(), timeout=DEADLINE)
         self.assertEqual(len(poll.result().leases), 0)
         self.assertEqual(broker.wait(10), DRAINED)
@@ -266,7 +259,7 @@ class StopTest(BrokerTest):
         [held] = lease(api, "q")
         complete(api, held, result=b"y")
         self.assertEqual(wait_job(api, job).result, b"y")
-        self.assertEqual(broker.terminate(), DRAINED)
+        self.assertEqual(broker.stop(), DRAINED)
         self.assertFalse(os.path.exists(broker.folder))
         broker.start()
         self.assert_refused("QUEUE_NOT_FOUND", broker.api().queues.GetQueue,

@@ -96,6 +96,23 @@ TEST_F(EngineRetentionTest, NoneIsKeptWhenRetentionIsZero) {
   EXPECT_EQ(RowsIn(Family::kResult), 0u);
 }
 
+TEST_F(EngineRetentionTest, ASettleRepeatsAfterItsJobIsGoneUnderAnyKindOfId) {
+  settings_.mutable_retention()->set_finished_age_ms(0);
+  Configure("q", settings_);
+  auto named = BrokerHarness::Job();
+  named.record.set_job_id("order-7");
+  broker_.Enqueue("q", named);
+  const auto lease = broker_.Lease("q").at(0);
+  ASSERT_TRUE(broker_.Complete(lease).status.ok());
+  EXPECT_TRUE(broker_.Complete(lease).status.ok());
+  broker_.Crash();
+  EXPECT_TRUE(broker_.Complete(lease).status.ok());
+  EXPECT_EQ(ReasonOf(broker_.Fail(lease).status), Reason::kJobNotFound);
+  // The next job of that name is another one.
+  broker_.Enqueue("q", named);
+  EXPECT_EQ(ReasonOf(broker_.Complete(lease).status), Reason::kLeaseLost);
+}
+
 TEST_F(EngineRetentionTest, ASmallerLimitIsAppliedToWhatIsThere) {
   Finish("q", 300);
   settings_.mutable_retention()->set_finished_count(50);
