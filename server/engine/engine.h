@@ -287,6 +287,8 @@ class Engine {
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);
   SettleResult Accept(QueueState* queue, JobRow* row, const SettleItem& item, const Now& now);
+  // The answer that a job gave before it was removed.
+  std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
   // dispatch.cc

@@ -213,13 +213,17 @@ void Loop::StartDraining(std::vector<Item>* items) {
 }
 
 void Loop::EndWait(ParkedCall parked, std::vector<Item>* items) {
-  if (!parked.job.has_value()) {
+  if (parked.job.has_value()) {
+    // Answered with the job as it is.
+    engine_.Unwatch(*parked.job);
+    std::get<engine::WaitJobCommand>(parked.call.command).wait_ms = 0;
+  } else if (draining_) {
     Answer(&parked.call, {absl::OkStatus(), engine::LeaseReply{}});
     return;
+  } else {
+    // A last look: leases that an earlier sending of the same call was given are its own.
+    std::get<engine::LeaseCommand>(parked.call.command).wait_ms = 0;
   }
-  // Answered with the job as it is.
-  engine_.Unwatch(*parked.job);
-  std::get<engine::WaitJobCommand>(parked.call.command).wait_ms = 0;
   Item item;
   item.call = std::move(parked.call);
   items->push_back(std::move(item));

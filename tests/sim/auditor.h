@@ -190,9 +190,10 @@ class Auditor {
   void StableJobs(const Dump& dump, bool restarted);
   void FindDoubtfulJob(const std::string& queue, const storage::StoredJob& stored);
   void RememberDoubtful();
-  // What a job may be after calls of unknown outcome, any of them, in any order.
-  Guesses Doubtful(const Job& job);
-  QueueGuesses Doubtful(const Queue& queue);
+  // What a job may be after calls of unknown outcome, any of them, in any order, as far as it
+  // can explain what was found; nullptr: it was not found.
+  Guesses Doubtful(const Job& job, const record::JobState* found);
+  QueueGuesses Doubtful(const Queue& queue, const record::QueueRecord* found);
   void DoubtfulEffects(const Job& job, const JobRules& rules, const Call& call, const Guess& guess,
                        Guesses* out);
 

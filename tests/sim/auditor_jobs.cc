@@ -69,7 +69,8 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
   Queue& queue = QueueOf(c.queue);
   if (either) {
     const Job* known = FindJob({c.queue, reply.jobs.front().job_id});
-    if (known != nullptr && known->facts.job.record.payload() == c.jobs.front().record.payload()) {
+    if (known != nullptr && !known->AllGone() &&
+        known->facts.job.record.payload() == c.jobs.front().record.payload()) {
       return;  // it was made by the call that this one repeats
     }
   }
