@@ -114,6 +114,7 @@ bool Loop::Step() {
   const engine::Now now = Now();
   NoticeStall(now);
   EverySecond(now);
+  if (!failure_.ok()) return syncing_ == nullptr;
   if (!open_.has_value()) worked = OpenGroup(now) || worked;
   if (failed_) return false;
   if (!failure_.ok()) return true;
@@ -184,6 +185,9 @@ void Loop::EverySecond(const engine::Now& now) {
   const storage::Space space = store_->CheckSpace();
   engine_.set_low_space(space.low);
   if (space.tight) engine_.GiveUpHistory(now);
+  if (space.stuck) {
+    failure_ = absl::ResourceExhaustedError("what was deleted gives no space back until then");
+  }
   // Broker time on disk keeps up while anything waits for it.
   if (engine_.HasPending()) write_trailer_ = true;
   for (ParkedCall& gone : matcher_.TakeAbandoned()) {
