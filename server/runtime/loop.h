@@ -46,6 +46,9 @@ struct LoopOptions {
   int64_t trailer_ms = 20;
 };
 
+// The answer to a call that was dropped because nobody waited for it any more.
+absl::Status CallExpired();
+
 struct LoopHooks {
   // The store failed for good; called once, from any thread. The process has to stop.
   std::function<void(const absl::Status&)> on_fatal;
