@@ -130,11 +130,14 @@ void AddJobsCommands(CLI::App& root, Session& session) {
   auto list = std::make_shared<ListOptions>();
   CLI::App* const list_command = jobs->add_subcommand("list", "List jobs of a queue");
   list_command->add_option("queue", list->queue, "Queue")->required();
-  list_command->add_option("--state", list->states,
-                           "delayed, held, ready, leased, completed, cancelled or dead; may be "
-                           "repeated");
+  list_command
+      ->add_option("--state", list->states,
+                   "delayed, held, ready, leased, completed, cancelled or dead; may be "
+                   "repeated")
+      ->allow_extra_args(false);
   auto* const kind = list_command->add_option("--kind", list->kind, "Only this kind");
-  list_command->add_option("--label", list->labels, "KEY=VALUE; may be repeated: all must match");
+  list_command->add_option("--label", list->labels, "KEY=VALUE; may be repeated: all must match")
+      ->allow_extra_args(false);
   list_command->add_option("--created-after", list->created_after, "RFC 3339, inclusive");
   list_command->add_option("--created-before", list->created_before, "RFC 3339, exclusive");
   list_command->add_option("--limit", list->limit, "At most so many; 0: all")

@@ -25,6 +25,11 @@ TEST_F(CliTest, EnqueuePrintsTheJobsName) {
   EXPECT_EQ(request.job().delay().seconds(), 90);
 }
 
+TEST_F(CliTest, FlagsMayStandBeforeTheQueue) {
+  EXPECT_EQ(Run({"enqueue", "--label", "a=b", "--header", "c=d", "email"}), cli::kOk);
+  EXPECT_EQ(Run({"jobs", "list", "--state", "ready", "--label", "a=b", "email"}), cli::kOk);
+}
+
 TEST_F(CliTest, EnqueueTakesPayloadsFromFilesAndStandardInput) {
   const std::string bytes("\0\xFF@", 3);
   EXPECT_EQ(Run({"enqueue", "q", "--payload", "@" + WriteFile("payload", bytes)}), cli::kOk);
