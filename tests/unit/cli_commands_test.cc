@@ -184,7 +184,7 @@ TEST_F(CliTest, ListsJobsForProgramsAndForPeople) {
 
 TEST_F(CliTest, ListsFilterAndGoThroughAllPages) {
   for (int i = 0; i < 25; ++i) broker_.AddJob("q");
-  EXPECT_EQ(Run({"jobs", "list", "q", "--limit", "0", "--no-header", "--columns", "id"}), cli::kOk);
+  EXPECT_EQ(Run({"jobs", "list", "q", "--all", "--no-header", "--columns", "id"}), cli::kOk);
   EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 25);
   EXPECT_EQ(Run({"jobs", "list", "q", "--limit", "7", "--no-header"}), cli::kOk);
   EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 7);
