@@ -15,3 +15,7 @@ stint_test(NAME policy_test SOURCES policy_test.cc LIBS stint_engine LABELS tsan
 stint_test(NAME ready_window_test SOURCES ready_window_test.cc LIBS stint_engine LABELS tsan)
 stint_test(NAME row_view_test SOURCES row_view_test.cc LIBS stint_storage LABELS tsan)
 stint_test(NAME tables_test SOURCES tables_test.cc LIBS stint_storage LABELS tsan)
+stint_test(NAME cases_stalled_test SOURCES cases_stalled_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_retries_test SOURCES cases_retries_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_delayed_test SOURCES cases_delayed_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_pause_cancel_test SOURCES cases_pause_cancel_test.cc LIBS stint_harness LABELS tsan)
