@@ -19,3 +19,5 @@ stint_test(NAME cases_stalled_test SOURCES cases_stalled_test.cc LIBS stint_harn
 stint_test(NAME cases_retries_test SOURCES cases_retries_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_delayed_test SOURCES cases_delayed_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_pause_cancel_test SOURCES cases_pause_cancel_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_calls_test SOURCES cases_calls_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_restart_test SOURCES cases_restart_test.cc LIBS stint_harness LABELS tsan)
