@@ -21,3 +21,6 @@ stint_test(NAME cases_delayed_test SOURCES cases_delayed_test.cc LIBS stint_harn
 stint_test(NAME cases_pause_cancel_test SOURCES cases_pause_cancel_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_calls_test SOURCES cases_calls_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_restart_test SOURCES cases_restart_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_polls_test SOURCES cases_polls_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_backlog_test SOURCES cases_backlog_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME cases_listing_test SOURCES cases_listing_test.cc LIBS stint_harness LABELS tsan)
