@@ -189,6 +189,7 @@ class Auditor {
   void StableQueues(const Dump& dump);
   void StableJobs(const Dump& dump, bool restarted);
   void FindDoubtfulJob(const std::string& queue, const storage::StoredJob& stored);
+  void ForgetSettle(Job* job);
   void RememberDoubtful();
   // What a job may be after calls of unknown outcome, any of them, in any order, as far as it
   // can explain what was found; nullptr: it was not found.

@@ -69,9 +69,16 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
   Queue& queue = QueueOf(c.queue);
   if (either) {
     const Job* known = FindJob({c.queue, reply.jobs.front().job_id});
-    if (known != nullptr && !known->AllGone() &&
+    if (known != nullptr && (c.jobs.front().record.job_id().empty() || !known->AllGone()) &&
         known->facts.job.record.payload() == c.jobs.front().record.payload()) {
       return;  // it was made by the call that this one repeats
+    }
+    for (const engine::EnqueuedJob& answer : reply.jobs) {
+      const Job* there = FindJob({c.queue, answer.job_id});
+      if (there == nullptr) continue;
+      const Guesses now = Closure(*there, moment);
+      // A new job could not have had the id.
+      if (std::none_of(now.begin(), now.end(), [](const Guess& g) { return g.gone; })) return;
     }
   }
   if (queue.guesses.front() == QueueGuess{}) queue.since_ms = NowMs();

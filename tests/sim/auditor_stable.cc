@@ -175,7 +175,10 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
     const auto it = stored.find(key);
     const bool there = it != stored.end() && by_id_[key].back() == &job &&
                        it->second->record.payload() == job.facts.job.record.payload();
-    if (job.AllGone() && !there) continue;
+    if (job.AllGone() && !there) {
+      if (restarted) ForgetSettle(&job);
+      continue;
+    }
     Guesses before =
         restarted ? Doubtful(job, there ? &it->second->state : nullptr) : Closure(job, now);
     Guesses after;
@@ -209,6 +212,20 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
   for (const auto& [key, job] : stored) {
     FindDoubtfulJob(key.first, *job);
     if (!failure_.empty()) return;
+  }
+}
+
+void Auditor::ForgetSettle(Job* job) {
+  // Deleting a queue forgets what its former jobs answered.
+  for (const Call& call : doubts_) {
+    const auto* deleted = std::get_if<engine::DeleteQueueCommand>(&call.command);
+    if (deleted == nullptr || deleted->queue != job->facts.queue) continue;
+    Guesses after = job->guesses;
+    for (Guess guess : job->guesses) {
+      guess.settle_kept = false;
+      AddUnique(std::move(guess), &after);
+    }
+    job->guesses = std::move(after);
   }
 }
 
