@@ -97,8 +97,10 @@ class Loop final : public Gateway {
     engine::Outcome outcome;
   };
   struct Group {
-    uint64_t number = 0;
-    bool writes = false;
+    // Spelled out for clang 14, which cannot make one inside this class otherwise.
+    Group() : number(0), writes(false) {}
+    uint64_t number;
+    bool writes;
     std::vector<Reply> replies;
   };
   // A command on its way through the passes of a group.
