@@ -168,6 +168,8 @@ class Auditor {
   // A call about one job, which changes it by `effect`.
   void JobCall(const Call& call, const engine::JobRef& ref, const engine::RequestKey& request,
                const engine::Outcome& outcome, const std::string& what, const Effect& effect);
+  bool OnlyRepeats(const engine::EnqueueCommand& c, const engine::EnqueueReply& reply,
+                   const Moment& moment);
   void AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                    const engine::EnqueueReply& reply, bool either);
   void CheckEmptyHands(const Call& call, const engine::LeaseCommand& c);
