@@ -86,6 +86,7 @@ class Rocks : public Store {
   void Flush();
   // Has the space of what was deleted while space was low given back soon.
   void Reclaim();
+  bool UpkeepStopped() const;
   void Log(LogLevel level, const std::string& line) const {
     if (options_.log) options_.log(level, line);
   }
@@ -389,7 +390,7 @@ absl::Status Rocks::Recover() {
 }
 
 Space Rocks::CheckSpace() {
-  const Space space = reserve_.Check();
+  Space space = reserve_.Check();
   if (space.low && !low_) {
     Log(LogLevel::kWarning,
         absl::StrCat("space is low: ", space.free_bytes, " bytes are free in ", options_.folder,
@@ -400,7 +401,10 @@ Space Rocks::CheckSpace() {
                                       " bytes are free, and the reserve stands again"));
   }
   low_ = space.low;
-  if (database_ != nullptr) Reclaim();
+  if (database_ != nullptr) {
+    Reclaim();
+    space.stuck = reclaim_rounds_ > 0 && UpkeepStopped();
+  }
   return space;
 }
 
@@ -413,7 +417,7 @@ void Rocks::Reclaim() {
     reclaim_rounds_ = kReclaimRounds;
     Flush();
   }
-  if (reclaim_rounds_ == 0) return;
+  if (reclaim_rounds_ == 0 || UpkeepStopped()) return;
   for (const std::string& busy :
        {rocksdb::DB::Properties::kMemTableFlushPending, rocksdb::DB::Properties::kNumRunningFlushes,
         rocksdb::DB::Properties::kCompactionPending,
@@ -430,6 +434,14 @@ void Rocks::Reclaim() {
   if (!status.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("compaction was not begun: ", status.ToString()));
   }
+}
+
+// After one that met a full disk, flushes and compactions rest until the disk has room for all of
+// their input, as if nothing in it had been deleted. On a disk full of deleted rows that is never.
+bool Rocks::UpkeepStopped() const {
+  uint64_t errors = 0;
+  return database_->db()->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &errors) &&
+         errors > 0;
 }
 
 void Rocks::Flush() {

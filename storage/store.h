@@ -91,6 +91,9 @@ struct Space {
   bool low = false;
   // True from twice the disk floor on: time to give up what can be spared.
   bool tight = false;
+  // True when the space of what was deleted cannot come back because the store's upkeep has
+  // stopped at a full disk: only Recover starts it again.
+  bool stuck = false;
 };
 
 class Store {

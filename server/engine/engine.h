@@ -268,6 +268,8 @@ class Engine {
   void RecordChanged(QueueState* queue);
   void Count(QueueState* queue, const record::JobState& state, int64_t bytes, int sign);
   void NoteTimes(const JobRow& row);
+  // No job in any state, ended ones included.
+  static bool IsEmpty(const record::QueueCounters& counters);
   void NoteEmpty(QueueState* queue, const Now& now);
   void ScheduleRetention(QueueState* queue, storage::EndedClass ended, int64_t ms);
   uint64_t NextSequence() { return next_sequence_++; }

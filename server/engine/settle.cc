@@ -163,7 +163,9 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
                                                ? JobState::kCancelled
                                                : JobState::kDead));
     result = FromAnswer(*answer);
-    End(queue, row, std::move(after), reason, item.result, now);
+    const absl::string_view kept_result =
+        reason == EndReason::kCompleted ? absl::string_view(item.result) : absl::string_view();
+    End(queue, row, std::move(after), reason, kept_result, now);
   } else {
     answer->set_state(after.state());
     result = FromAnswer(*answer);

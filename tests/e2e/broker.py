@@ -82,9 +82,9 @@ class Broker(WatchedProcess):
             finally:
                 call.cancel()
 
-    def api(self, secret=None, options=()):
-        """Plain stubs on a channel of their own."""
-        api = Api(self.address, secret, options)
+    def api(self, secret=None, **options):
+        """Plain stubs on a channel of their own; see Api."""
+        api = Api(self.address, secret, **options)
         self._apis.append(api)
         return api
 

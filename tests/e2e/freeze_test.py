@@ -20,11 +20,11 @@ class FreezeTest(BrokerTest):
         request = pb.LeaseJobsRequest(queues=["q"], max_jobs=LEASES, worker="thief")
         request.wait.FromSeconds(60)
         # On a connection that does not find out that nobody answers.
-        patient = broker.api(options=[("grpc.keepalive_time_ms", 3_600_000)])
-        thief = patient.worker.LeaseJobs.future(request, timeout=seconds + DEADLINE + 60)
+        steady = broker.api(options=[("grpc.keepalive_time_ms", 3_600_000)])
+        thief = steady.worker.LeaseJobs.future(request, timeout=seconds + DEADLINE + 60)
 
         for _ in range(100):
-            patient.jobs.EnqueueJob.future(pb.EnqueueJobRequest(queue="noise"))
+            steady.jobs.EnqueueJob.future(pb.EnqueueJobRequest(queue="noise"))
         broker.freeze()
         threading.Event().wait(seconds)
         broker.thaw()

@@ -28,7 +28,7 @@ class Producer(threading.Thread):
 
     def __init__(self, broker, name, round_, counted):
         super().__init__(daemon=True)
-        self.api = broker.api()
+        self.api = broker.api(patient=False)
         self.random = random.Random(name)
         self.prefix = f"{name}-{round_}"
         self.counted = counted

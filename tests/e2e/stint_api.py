@@ -72,11 +72,16 @@ _grpc_modules = {service: _load(f"stint.v1.{service}_service_pb2_grpc") for serv
 
 
 class Api:
-    """Stubs of all services on one channel. `secret` is sent as bearer token."""
+    """Stubs of all services on one channel. `secret` is sent as bearer token. A patient one waits
+    for the connection until a call's deadline, so that it can be used again after a restart; else
+    a call fails at once when nobody listens."""
 
-    def __init__(self, address, secret=None, options=()):
-        self.channel = grpc.insecure_channel(
-            address, options=tuple({**dict(CHANNEL_OPTIONS), **dict(options)}.items()))
+    def __init__(self, address, secret=None, options=(), patient=True):
+        options = {**dict(CHANNEL_OPTIONS), **dict(options)}
+        if patient:
+            options["grpc.service_config"] = (
+                '{"methodConfig": [{"name": [{}], "waitForReady": true}]}')
+        self.channel = grpc.insecure_channel(address, options=tuple(options.items()))
         channel = self.channel
         if secret is not None:
             channel = grpc.intercept_channel(channel, _Bearer(secret))

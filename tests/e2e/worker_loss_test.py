@@ -1,10 +1,12 @@
 """Workers that are killed, frozen or kill themselves: the broker alone brings their jobs back.
 
-Cases S16, S17, S22, S35.
+Cases S16, S17, S22, S27, S35.
 """
 
 import os
 import signal
+import subprocess
+import sys
 import unittest
 
 from broker import (BrokerTest, complete, enqueue, get, lease, list_jobs, pb, stats, wait_job)
@@ -12,6 +14,38 @@ from broker import (BrokerTest, complete, enqueue, get, lease, list_jobs, pb, st
 
 def milliseconds(timestamp):
     return timestamp.ToNanoseconds() // 1_000_000
+
+
+# A worker with plain stubs: heartbeats from a thread of their own, and a handler in native code
+# that keeps the interpreter lock, so that the thread cannot run.
+LOCKED_WORKER = """
+import ctypes, sys, threading
+from broker import lease, pb
+from stint_api import Api, Refused
+import grpc
+
+address, seconds, busy_ms = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+api = Api(address)
+[held] = lease(api, "s27", duration=seconds, worker="locked")
+done = threading.Event()
+
+def heartbeat():
+    while not done.wait(seconds / 3):
+        api.worker.Heartbeat(pb.HeartbeatRequest(
+            worker="locked", leases=[{"job": held.job, "token": held.token}]), timeout=10)
+
+beats = threading.Thread(target=heartbeat)
+beats.start()
+print("begun", flush=True)
+ctypes.PyDLL(None).poll(None, 0, busy_ms)
+done.set()
+beats.join()
+try:
+    api.worker.CompleteJob(pb.CompleteJobRequest(job=held.job, token=held.token), timeout=10)
+    print("completed", flush=True)
+except grpc.RpcError as error:
+    print(Refused(error).reason, flush=True)
+"""
 
 
 class WorkerLossTest(BrokerTest):
@@ -91,6 +125,35 @@ class WorkerLossTest(BrokerTest):
         self.assertRaises(ProcessLookupError, os.kill, command, 0)
         complete(api, taken)
         self.assertEqual(get(api, job).state, pb.JOB_STATE_COMPLETED)
+
+    def start_locked_worker(self, broker, seconds, busy_ms):
+        worker = subprocess.Popen(
+            [sys.executable, "-B", "-c", LOCKED_WORKER, broker.address, str(seconds),
+             str(busy_ms)],
+            cwd=os.path.dirname(os.path.abspath(__file__)), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(worker.stdout.close)
+        self.addCleanup(worker.wait)
+        self.assertEqual(worker.stdout.readline(), "begun\n")
+        return worker
+
+    def test_handler_that_holds_the_interpreter_lock(self):
+        """S27: heartbeats starve; it is clean when it happens, and a longer lease avoids it."""
+        broker = self.start_broker()
+        api = broker.api()
+        [job] = enqueue(api, "s27")
+        worker = self.start_locked_worker(broker, seconds=1, busy_ms=4000)
+        [taken] = lease(api, "s27", wait=20, duration=60, worker="B")
+        self.assertEqual((taken.job, taken.attempt), (job, 2))
+        self.assertEqual(worker.stdout.readline(), "LEASE_LOST\n")
+        complete(api, taken)
+        ended = get(api, job)
+        self.assertEqual((ended.state, ended.attempt, len(ended.attempts)),
+                         (pb.JOB_STATE_COMPLETED, 2, 1))
+
+        [job] = enqueue(api, "s27")
+        worker = self.start_locked_worker(broker, seconds=60, busy_ms=2000)
+        self.assertEqual(worker.stdout.readline(), "completed\n")
+        self.assertEqual(get(api, job).attempt, 1)
 
     def test_job_that_kills_its_worker(self):
         """S35: exactly max_losses deaths, then a dead letter; the others are done."""
