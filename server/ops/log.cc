@@ -30,8 +30,8 @@ std::shared_ptr<spdlog::logger> MakeLogger(LogFormat format) {
 
 Output& TheOutput() {
   // Never destroyed: lines may be written until the very end.
-  static auto* const output = new Output{MakeLogger(LogFormat::kText), LogFormat::kText};
-  return *output;
+  static auto* const kOutput = new Output{MakeLogger(LogFormat::kText), LogFormat::kText};
+  return *kOutput;
 }
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {

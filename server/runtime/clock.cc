@@ -31,8 +31,8 @@ class MachineClock final : public Clock {
 }  // namespace
 
 const Clock& SystemClock() {
-  static const MachineClock clock;
-  return clock;
+  static const MachineClock kClock;
+  return kClock;
 }
 
 void BrokerTime::Start(const record::GroupRecord& last) {
