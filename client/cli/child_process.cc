@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,10 @@ struct Pipe {
   Fd read;
   Fd write;
 };
+
+// Readable once the process has ended. The C library's own declaration (2.36) cannot be linked
+// from C++.
+Fd OpenProcess(pid_t pid) { return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))); }
 
 // Our own end does not block; the child's does.
 bool MakePipe(Pipe* pipe, bool we_read) {
@@ -95,8 +100,7 @@ class Child {
     input_ = std::move(in.write);
     output_ = std::move(out.read);
     error_ = std::move(err.read);
-    // The C library's own declaration (2.36) cannot be linked from C++.
-    process_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    process_ = OpenProcess(pid_);
     if (process_.get() < 0) {
       const int error = errno;
       kill(-pid_, SIGKILL);
@@ -288,6 +292,13 @@ std::vector<std::string> Command::Arguments(const std::string* extra) const {
   }
   arguments.push_back(*extra);
   return arguments;
+}
+
+absl::Status CheckCanRunChildren() {
+  if (OpenProcess(getpid()).get() >= 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("this kernel or sandbox does not let a process watch its children (pidfd_open: ",
+                   std::strerror(errno), "); Linux 5.3 or later is needed"));
 }
 
 absl::StatusOr<ChildResult> RunChild(const Command& command, const ChildOptions& options) {

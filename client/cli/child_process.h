@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -62,6 +63,10 @@ struct ChildResult {
   bool cancelled = false;   // ended because of cancel_fd
   bool over_run_limit = false;
 };
+
+// Whether this kernel can watch child processes (pidfd_open, Linux 5.3). Asked once, before a job
+// is taken, so that no job fails for it.
+absl::Status CheckCanRunChildren();
 
 // An error when the process could not be started.
 absl::StatusOr<ChildResult> RunChild(const Command& command, const ChildOptions& options);

@@ -248,7 +248,8 @@ int RunWork(const WorkOptions& given, Session& session) {
   if (!grace.ok()) return session.Misuse(grace.status());
   client::WorkerOptions options;
   ExecOptions exec;
-  const absl::Status valid = MakeOptions(given, &options, &exec);
+  absl::Status valid = MakeOptions(given, &options, &exec);
+  if (valid.ok()) valid = CheckCanRunChildren();
   if (!valid.ok()) return session.Misuse(valid);
 
   const StopSignals signals;
