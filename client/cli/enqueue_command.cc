@@ -276,8 +276,10 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
       "--payload", options->payload, "The work: TEXT, @FILE, or - for standard input (@@ is an @)");
   command->add_option("--kind", options->kind, "What handler the job is for");
   command->add_option("--content-type", options->content_type, "Such as application/json");
-  command->add_option("--label", options->labels, "KEY=VALUE, to filter by; may be repeated");
-  command->add_option("--header", options->headers, "KEY=VALUE, for the handler; may be repeated");
+  command->add_option("--label", options->labels, "KEY=VALUE, to filter by; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--header", options->headers, "KEY=VALUE, for the handler; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--priority", options->priority, "0 to 9, higher first; default 5")
       ->check(CLI::Range(0, 9));
   auto* const delay = command->add_option("--delay", options->delay, "Start after this long: 10s");

@@ -220,7 +220,7 @@ Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ende
   auto redrive = AddChange(redrive_command);
   redrive_command->footer(R"(
 All dead jobs of a queue:
-  stint jobs list email --state dead --limit 0 --columns job --no-header | xargs stint jobs redrive)");
+  stint jobs list email --state dead --all --columns job --no-header | xargs stint jobs redrive)");
   session.OnChosen(redrive_command, [redrive, &session] { return RunRedrive(*redrive, session); });
 
   CLI::App* const delete_command = jobs->add_subcommand("delete", "Remove jobs and their records");

@@ -204,9 +204,11 @@ void AddUpdate(CLI::App* queues, Session& session) {
   auto* const draining =
       command->add_option("--draining", options->draining,
                           "true: refuse new jobs, serve what is there; false: take jobs");
-  command->add_option("--reset", options->reset,
-                      "Setting to put back to its default, by its name in the API, such as "
-                      "max_jobs or retry; may be repeated");
+  command
+      ->add_option("--reset", options->reset,
+                   "Setting to put back to its default, by its name in the API, such as "
+                   "max_jobs or retry; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--etag", options->etag, "Only if the queue's etag is still this");
   command->add_option("--request-id", options->request_id, "Makes it safe to repeat");
   options->settings.AddTo(command);

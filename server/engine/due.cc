@@ -384,11 +384,7 @@ Result Engine::Handle(const ForgetQueueCommand& command, const Now& /*now*/) {
   if (queue == nullptr || !queue->record.ephemeral() || queue->forget_ms != INT64_MAX) {
     return Result::Done(EmptyReply{});
   }
-  const record::QueueCounters& c = queue->counters;
-  const bool empty =
-      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead() ==
-      0;
-  if (empty && queue->record.purge_cursor() == 0) RemoveQueue(queue);
+  if (IsEmpty(queue->counters) && queue->record.purge_cursor() == 0) RemoveQueue(queue);
   return Result::Done(EmptyReply{});
 }
 

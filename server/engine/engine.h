@@ -268,6 +268,8 @@ class Engine {
   void RecordChanged(QueueState* queue);
   void Count(QueueState* queue, const record::JobState& state, int64_t bytes, int sign);
   void NoteTimes(const JobRow& row);
+  // No job in any state, ended ones included.
+  static bool IsEmpty(const record::QueueCounters& counters);
   void NoteEmpty(QueueState* queue, const Now& now);
   void ScheduleRetention(QueueState* queue, storage::EndedClass ended, int64_t ms);
   uint64_t NextSequence() { return next_sequence_++; }
@@ -287,6 +289,8 @@ class Engine {
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);
   SettleResult Accept(QueueState* queue, JobRow* row, const SettleItem& item, const Now& now);
+  // The answer that a job gave before it was removed.
+  std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
   // dispatch.cc

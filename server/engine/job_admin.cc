@@ -83,7 +83,6 @@ Result Engine::Handle(const RedriveCommand& command, const Now& now) {
   after.clear_kind_releases();
   // An expiry that was in force before does not apply to a revived job.
   after.set_started(true);
-  if (after.has_result()) tables_.DeleteResult(row.key);
   Move(queue, &row, std::move(after), now);
   const StateReply reply{JobState::kReady};
   requests_.Remember(&tables_, command.request, reply, now.broker_ms);

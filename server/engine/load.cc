@@ -27,6 +27,15 @@ absl::Status Corrupt(absl::string_view what) {
       " cannot be read; restore a checkpoint, or ask for help before changing the data folder"));
 }
 
+// Numbers that were given out are above the counter they come from: a part of the store is
+// older than the rest, and new jobs would take the places of old ones.
+absl::Status Disagrees(absl::string_view queue) {
+  return absl::DataLossError(
+      absl::StrCat("CORRUPT_RECORD: queue ", queue, " holds jobs newer than the group row, so a "
+                   "part of the store is older than the rest; restore a checkpoint, or ask for "
+                   "help before changing the data folder"));
+}
+
 // Calls `visit` for each row of a family, in order.
 template <typename Visit>
 absl::Status ForEachRow(const storage::Store& store, Family family, Visit visit) {
@@ -104,12 +113,23 @@ absl::Status Engine::LoadQueues(const storage::Store& store, const Now& now) {
   if (!loaded.ok()) return loaded;
   for (const auto& [id, queue] : queue_ids_) {
     const record::QueueCounters& c = queue->counters;
+    if (IsEmpty(c) && queue->record.purge_cursor() == 0) {
+      NoteEmpty(queue, now);
+      continue;
+    }
+    auto newest = store.Scan(storage::QueueRangeBegin(Family::kJob, id),
+                             storage::QueueRangeEnd(Family::kJob, id), 1, Direction::kBackward);
+    if (!newest.ok()) return newest.status();
+    for (const storage::Row& row : *newest) {
+      const auto job = storage::ParseJobRowKey(Family::kJob, row.key);
+      if (!job.has_value()) return Corrupt("the key of a job");
+      if (job->sequence >= next_sequence_) return Disagrees(queue->record.name());
+    }
     if (queue->record.purge_cursor() != 0) purging_.insert(id);
     if (c.completed() + c.cancelled() > 0) {
       ScheduleRetention(queue, EndedClass::kFinished, now.broker_ms);
     }
     if (c.dead() > 0) ScheduleRetention(queue, EndedClass::kDead, now.broker_ms);
-    NoteEmpty(queue, now);
   }
   return absl::OkStatus();
 }
@@ -121,6 +141,9 @@ absl::Status Engine::LoadLeases(const storage::Store& store, const Now& now) {
     if (!job.has_value() || !lease.state.ParseFromString(row.value) ||
         FindQueue(job->queue) == nullptr) {
       return Corrupt("a lease");
+    }
+    if (lease.state.owner_token() > loaded_group_.last_token()) {
+      return Disagrees(FindQueue(job->queue)->record.name());
     }
     lease.deadline_ms =
         now.broker_ms + std::max(lease.state.lease_duration_ms(), options_.restart_grace_ms);

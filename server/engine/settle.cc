@@ -61,14 +61,9 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
     case Read::kCorrupt:
     case Read::kUnknown:  // all rows were fetched
       return Refusal(item, JobUnreadable(item.job));
-    case Read::kAbsent: {
-      const record::SettleAnswer* answer =
-          queue == nullptr ? nullptr : removed_.Find(queue->id, item.job.job_id, item.token);
-      if (answer != nullptr && answer->kind() == static_cast<int32_t>(item.kind)) {
-        return FromAnswer(*answer);
-      }
+    case Read::kAbsent:
+      if (const auto answer = RepeatRemoved(queue, item)) return *answer;
       return Refusal(item, JobNotFound(item.job));
-    }
   }
   if (row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
       Allows(static_cast<JobState>(row.state.state()), Event::kSettle)) {
@@ -78,7 +73,17 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
   if (last.token() == item.token && last.kind() == static_cast<int32_t>(item.kind)) {
     return FromAnswer(last);
   }
+  // The id may have been given to another job since.
+  if (const auto answer = RepeatRemoved(queue, item)) return *answer;
   return RefuseSettle(*queue, row, item);
+}
+
+std::optional<SettleResult> Engine::RepeatRemoved(const QueueState* queue,
+                                                  const SettleItem& item) const {
+  if (queue == nullptr) return std::nullopt;
+  const record::SettleAnswer* answer = removed_.Find(queue->id, item.job.job_id, item.token);
+  if (answer == nullptr || answer->kind() != static_cast<int32_t>(item.kind)) return std::nullopt;
+  return FromAnswer(*answer);
 }
 
 SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
@@ -158,7 +163,9 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
                                                ? JobState::kCancelled
                                                : JobState::kDead));
     result = FromAnswer(*answer);
-    End(queue, row, std::move(after), reason, item.result, now);
+    const absl::string_view kept_result =
+        reason == EndReason::kCompleted ? absl::string_view(item.result) : absl::string_view();
+    End(queue, row, std::move(after), reason, kept_result, now);
   } else {
     answer->set_state(after.state());
     result = FromAnswer(*answer);

@@ -220,12 +220,14 @@ void Engine::NoteTimes(const JobRow& row) {
   }
 }
 
+bool Engine::IsEmpty(const record::QueueCounters& c) {
+  return c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() +
+             c.dead() ==
+         0;
+}
+
 void Engine::NoteEmpty(QueueState* queue, const Now& now) {
-  const record::QueueCounters& c = queue->counters;
-  const bool empty =
-      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead() ==
-      0;
-  if (!queue->record.ephemeral() || !empty) return;
+  if (!queue->record.ephemeral() || !IsEmpty(queue->counters)) return;
   timers_.erase({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});
   queue->forget_ms = now.broker_ms + kForgetQueueMs;
   timers_.insert({queue->forget_ms, Timer::Kind::kForget, queue->id, EndedClass::kFinished});

@@ -46,6 +46,9 @@ struct LoopOptions {
   int64_t trailer_ms = 20;
 };
 
+// The answer to a call that was dropped because nobody waited for it any more.
+absl::Status CallExpired();
+
 struct LoopHooks {
   // The store failed for good; called once, from any thread. The process has to stop.
   std::function<void(const absl::Status&)> on_fatal;
@@ -94,8 +97,10 @@ class Loop final : public Gateway {
     engine::Outcome outcome;
   };
   struct Group {
-    uint64_t number = 0;
-    bool writes = false;
+    // Spelled out for clang 14, which cannot make one inside this class otherwise.
+    Group() : number(0), writes(false) {}
+    uint64_t number;
+    bool writes;
     std::vector<Reply> replies;
   };
   // A command on its way through the passes of a group.

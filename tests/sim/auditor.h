@@ -168,6 +168,8 @@ class Auditor {
   // A call about one job, which changes it by `effect`.
   void JobCall(const Call& call, const engine::JobRef& ref, const engine::RequestKey& request,
                const engine::Outcome& outcome, const std::string& what, const Effect& effect);
+  bool OnlyRepeats(const engine::EnqueueCommand& c, const engine::EnqueueReply& reply,
+                   const Moment& moment);
   void AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                    const engine::EnqueueReply& reply, bool either);
   void CheckEmptyHands(const Call& call, const engine::LeaseCommand& c);
@@ -189,10 +191,12 @@ class Auditor {
   void StableQueues(const Dump& dump);
   void StableJobs(const Dump& dump, bool restarted);
   void FindDoubtfulJob(const std::string& queue, const storage::StoredJob& stored);
+  void ForgetSettle(Job* job);
   void RememberDoubtful();
-  // What a job may be after calls of unknown outcome, any of them, in any order.
-  Guesses Doubtful(const Job& job);
-  QueueGuesses Doubtful(const Queue& queue);
+  // What a job may be after calls of unknown outcome, any of them, in any order, as far as it
+  // can explain what was found; nullptr: it was not found.
+  Guesses Doubtful(const Job& job, const record::JobState* found);
+  QueueGuesses Doubtful(const Queue& queue, const record::QueueRecord* found);
   void DoubtfulEffects(const Job& job, const JobRules& rules, const Call& call, const Guess& guess,
                        Guesses* out);
 

@@ -59,6 +59,22 @@ void Auditor::Answer(const Call& call, const engine::EnqueueCommand& c, const Ou
   }
 }
 
+// Whether the answer names jobs that were there before, and that no new job can have replaced.
+bool Auditor::OnlyRepeats(const engine::EnqueueCommand& c, const engine::EnqueueReply& reply,
+                          const Moment& moment) {
+  for (size_t i = 0; i < c.jobs.size(); ++i) {
+    const Job* there = FindJob({c.queue, reply.jobs[i].job_id});
+    if (there == nullptr) continue;
+    const record::JobRecord& record = c.jobs[i].record;
+    if (record.job_id().empty() && there->facts.job.record.payload() == record.payload()) {
+      return true;
+    }
+    const Guesses now = Closure(*there, moment);
+    if (std::none_of(now.begin(), now.end(), [](const Guess& g) { return g.gone; })) return true;
+  }
+  return false;
+}
+
 void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                           const engine::EnqueueReply& reply, bool either) {
   const Moment moment = MomentOf(call);
@@ -67,12 +83,7 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
     return;
   }
   Queue& queue = QueueOf(c.queue);
-  if (either) {
-    const Job* known = FindJob({c.queue, reply.jobs.front().job_id});
-    if (known != nullptr && known->facts.job.record.payload() == c.jobs.front().record.payload()) {
-      return;  // it was made by the call that this one repeats
-    }
-  }
+  if (either && OnlyRepeats(c, reply, moment)) return;
   if (queue.guesses.front() == QueueGuess{}) queue.since_ms = NowMs();
   const Counts live = Count(&queue, moment, [](const Guess& g) { return g.live(); });
   const auto added = static_cast<int64_t>(c.jobs.size());

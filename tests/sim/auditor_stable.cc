@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "storage/records.h"
 #include "tests/sim/auditor.h"
 
 namespace stint::sim {
@@ -35,10 +36,14 @@ Dump ReadAll(const storage::Store& store) {
 }
 
 void Auditor::Stable(const Dump& dump, bool restarted) {
-  for (auto& [name, queue] : queues_) queue.guesses = Doubtful(queue);
+  std::map<std::string, const record::QueueRecord*> found;
   for (const Dump::Queue& queue : dump.queues) {
-    Queue& known = QueueOf(queue.queue.record.name());
-    if (known.jobs.empty()) known.guesses = Doubtful(known);
+    found[queue.queue.record.name()] = &queue.queue.record;
+    QueueOf(queue.queue.record.name());
+  }
+  for (auto& [name, queue] : queues_) {
+    const auto it = found.find(name);
+    queue.guesses = Doubtful(queue, it == found.end() ? nullptr : it->second);
   }
   StableJobs(dump, restarted);
   StableQueues(dump);
@@ -56,7 +61,7 @@ void Auditor::Stable(const Dump& dump, bool restarted) {
   }
 }
 
-QueueGuesses Auditor::Doubtful(const Queue& queue) {
+QueueGuesses Auditor::Doubtful(const Queue& queue, const record::QueueRecord* found) {
   QueueGuesses all = queue.guesses;
   for (size_t i = 0; i < all.size() && all.size() < kMostGuesses; ++i) {
     const QueueGuess guess = all[i];
@@ -77,9 +82,8 @@ QueueGuesses Auditor::Doubtful(const Queue& queue) {
       } else if (const auto* gone = std::get_if<engine::DeleteQueueCommand>(&call.command)) {
         if (gone->queue == queue.name) after = AfterDelete(guess, std::nullopt);
       }
-      // An update in doubt took effect once.
-      if (after.has_value() &&
-          after->version <= queue.guesses.front().version + doubts_.size() + 2) {
+      // Versions grow: what is beyond the one found explains nothing.
+      if (after.has_value() && after->version <= (found == nullptr ? 0 : found->version())) {
         AddUnique(*std::move(after), &all);
       }
     }
@@ -117,7 +121,22 @@ void Auditor::DoubtfulEffects(const Job& job, const JobRules& rules, const Call&
   }
 }
 
-Guesses Auditor::Doubtful(const Job& job) {
+Guesses Auditor::Doubtful(const Job& job, const record::JobState* found) {
+  // A grant that nobody saw explains nothing but a lease like it, or a job removed by force,
+  // for which one grant is as good as another.
+  std::vector<const Call*> doubts;
+  bool granted = false;
+  for (const Call& call : doubts_) {
+    if (const auto* lease = std::get_if<engine::LeaseCommand>(&call.command)) {
+      const bool leased = found != nullptr && found->state() == storage::kStateLeased;
+      if (leased ? lease->worker != found->worker() || lease->lease_ms != found->lease_duration_ms()
+                 : granted) {
+        continue;
+      }
+      granted = true;
+    }
+    doubts.push_back(&call);
+  }
   Moment now;
   now.from_ms = now.by_ms = NowMs();
   now.wall_high_ms = clock_->WallMs();
@@ -126,9 +145,9 @@ Guesses Auditor::Doubtful(const Job& job) {
   for (size_t i = 0; i < all.size() && all.size() < kMostGuesses; ++i) {
     const Guess guess = all[i];
     for (const record::QueueSettings& one : settings) {
-      for (const Call& call : doubts_) {
-        const Moment moment = JobMoment(job, MomentOf(call));
-        DoubtfulEffects(job, JobRules(job.facts, one, moment), call, guess, &all);
+      for (const Call* call : doubts) {
+        const Moment moment = JobMoment(job, MomentOf(*call));
+        DoubtfulEffects(job, JobRules(job.facts, one, moment), *call, guess, &all);
       }
       const Moment moment = JobMoment(job, now);
       JobRules(job.facts, one, moment).Closure(guess, &all);
@@ -156,28 +175,35 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
     const auto it = stored.find(key);
     const bool there = it != stored.end() && by_id_[key].back() == &job &&
                        it->second->record.payload() == job.facts.job.record.payload();
-    if (job.AllGone() && !there) continue;
-    Guesses before = restarted ? Doubtful(job) : Closure(job, now);
+    if (job.AllGone() && !there) {
+      if (restarted) ForgetSettle(&job);
+      continue;
+    }
+    Guesses before =
+        restarted ? Doubtful(job, there ? &it->second->state : nullptr) : Closure(job, now);
     Guesses after;
     const Moment own = JobMoment(job, now);
     const record::QueueSettings any;
     const JobRules rules(job.facts, any, own);
-    for (const Guess& guess : before) {
-      if (there) {
+    if (there) {
+      for (const Guess& guess : before) {
         rules.Seen(guess, &it->second->record.payload(), it->second->state, &it->second->result,
                    false, &after);
-      } else if (guess.gone) {
-        AddUnique(guess, &after);
       }
     }
+    // It is gone; what is there may be another job, enqueued with the same content.
+    const bool another = after.empty();
+    for (const Guess& guess : before) {
+      if (another && guess.gone) AddUnique(guess, &after);
+    }
     if (after.empty()) {
-      job.guesses = std::move(before);
+      job.guesses = before;
       Fail(absl::StrCat(restarted ? "after a restart" : "in the store", ", nothing explains this: ",
                         there ? it->second->state.ShortDebugString() : "the job is gone"),
            &job);
       return;
     }
-    if (there) {
+    if (!another) {
       if (it->second->state.owner_token() != 0) tokens_.insert(it->second->state.owner_token());
       stored.erase(it);
     }
@@ -186,6 +212,20 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
   for (const auto& [key, job] : stored) {
     FindDoubtfulJob(key.first, *job);
     if (!failure_.empty()) return;
+  }
+}
+
+void Auditor::ForgetSettle(Job* job) {
+  // Deleting a queue forgets what its former jobs answered.
+  for (const Call& call : doubts_) {
+    const auto* deleted = std::get_if<engine::DeleteQueueCommand>(&call.command);
+    if (deleted == nullptr || deleted->queue != job->facts.queue) continue;
+    Guesses after = job->guesses;
+    for (Guess guess : job->guesses) {
+      guess.settle_kept = false;
+      AddUnique(std::move(guess), &after);
+    }
+    job->guesses = std::move(after);
   }
 }
 
@@ -213,7 +253,7 @@ void Auditor::FindDoubtfulJob(const std::string& queue, const storage::StoredJob
       Job* track = AddJob(std::move(facts), {guess});
       if (i == 0) call.first_job = stored.job_id;
       call.landed = true;
-      const Guesses before = Doubtful(*track);
+      const Guesses before = Doubtful(*track, &stored.state);
       Guesses after;
       const Moment own = JobMoment(*track, moment);
       const record::QueueSettings any;

@@ -306,8 +306,10 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
 void JobRules::Heartbeat(const Guess& guess, int64_t token, std::optional<LeaseStatus> status,
                          Guesses* out) const {
   if (!guess.OwnedBy(token)) {
-    const bool told = !guess.gone && token > 0 && guess.run_limit_token == token;
-    if (!status.has_value() || *status == (told ? LeaseStatus::kRunLimit : LeaseStatus::kLost)) {
+    // Of a job that is gone nothing else need be told.
+    const bool told = token > 0 && guess.run_limit_token == token;
+    if (!status.has_value() || *status == (told ? LeaseStatus::kRunLimit : LeaseStatus::kLost) ||
+        (guess.gone && *status == LeaseStatus::kLost)) {
       AddUnique(guess, out);
     }
     return;

@@ -25,6 +25,11 @@ TEST_F(CliTest, EnqueuePrintsTheJobsName) {
   EXPECT_EQ(request.job().delay().seconds(), 90);
 }
 
+TEST_F(CliTest, FlagsMayStandBeforeTheQueue) {
+  EXPECT_EQ(Run({"enqueue", "--label", "a=b", "--header", "c=d", "email"}), cli::kOk);
+  EXPECT_EQ(Run({"jobs", "list", "--state", "ready", "--label", "a=b", "email"}), cli::kOk);
+}
+
 TEST_F(CliTest, EnqueueTakesPayloadsFromFilesAndStandardInput) {
   const std::string bytes("\0\xFF@", 3);
   EXPECT_EQ(Run({"enqueue", "q", "--payload", "@" + WriteFile("payload", bytes)}), cli::kOk);
@@ -179,7 +184,7 @@ TEST_F(CliTest, ListsJobsForProgramsAndForPeople) {
 
 TEST_F(CliTest, ListsFilterAndGoThroughAllPages) {
   for (int i = 0; i < 25; ++i) broker_.AddJob("q");
-  EXPECT_EQ(Run({"jobs", "list", "q", "--limit", "0", "--no-header", "--columns", "id"}), cli::kOk);
+  EXPECT_EQ(Run({"jobs", "list", "q", "--all", "--no-header", "--columns", "id"}), cli::kOk);
   EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 25);
   EXPECT_EQ(Run({"jobs", "list", "q", "--limit", "7", "--no-header"}), cli::kOk);
   EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 7);

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_broker.h"
+#include "tests/support/test_certificates.h"
 #include "tests/unit/client_fake_clock.h"
 
 namespace stint::testing {
@@ -233,6 +234,33 @@ TEST_F(ClientTest, SaysWhatIsWrongWithCredentialFiles) {
   options.token_file = "";
   options.tls_cert_file = WriteFile("cert.pem", "x");
   EXPECT_TRUE(absl::IsInvalidArgument(Connection::Open(options).status()));
+}
+
+TEST_F(ClientTest, SpeaksTlsAndShowsItsCertificate) {
+  const TestAuthority authority;
+  const Pem server = authority.Issue("broker");
+  const Pem own = authority.Issue("client");
+  const FakeBroker secure(TlsIdentity{authority.pem(), server.certificate, server.key});
+  ConnectionOptions options;
+  options.address = secure.address();
+  options.tls_ca_file = WriteFile("ca.pem", authority.pem());
+  options.tls_cert_file = WriteFile("own.pem", own.certificate);
+  options.tls_key_file = WriteFile("own.key", own.key);
+  client::CallOptions once;
+  once.total = absl::ZeroDuration();
+  EXPECT_TRUE(Client(*Connection::Open(options)).GetServerInfo(once).ok());
+  // An authority that does not know the broker, no certificate, no TLS.
+  ConnectionOptions stranger = options;
+  stranger.tls_ca_file = WriteFile("other-ca.pem", TestAuthority().pem());
+  EXPECT_FALSE(Client(*Connection::Open(stranger)).GetServerInfo(once).ok());
+  ConnectionOptions nameless = options;
+  nameless.tls_cert_file.clear();
+  nameless.tls_key_file.clear();
+  EXPECT_FALSE(Client(*Connection::Open(nameless)).GetServerInfo(once).ok());
+  ConnectionOptions plain;
+  plain.address = secure.address();
+  EXPECT_FALSE(Client(*Connection::Open(plain)).GetServerInfo(once).ok());
+  EXPECT_EQ(secure.Calls("GetServerInfo"), 1);
 }
 
 TEST_F(ClientTest, ReadsItsOptionsFromTheEnvironment) {

@@ -319,6 +319,58 @@ TEST_F(BrokerTest, QueueUpdatesKeepToMaskAndEtag) {
             Reason::kQueueDraining);
 }
 
+// Each of these calls has an answer of a form of its own.
+TEST_F(BrokerTest, OperatorsCallsAreAnswered) {
+  const auto job = [this](const std::string& spec) {
+    return Call(&jobs_, &JobService::EnqueueJob, "queue: 'q' job { " + spec + " }")
+        ->response<v1::EnqueueJobResponse>()
+        .job();
+  };
+  const std::string first = absl::StrCat("job: '", job(""), "'");
+  EXPECT_EQ(Call(&jobs_, &JobService::CancelJob, first)->response<v1::CancelJobResponse>().state(),
+            v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(
+      Call(&jobs_, &JobService::RedriveJob, first)->response<v1::RedriveJobResponse>().state(),
+      v1::JOB_STATE_READY);
+  EXPECT_EQ(engine::ReasonOf(Call(&jobs_, &JobService::RedriveJob, first)->status()),
+            Reason::kWrongState);
+  Call(&jobs_, &JobService::DeleteJob, first)->response<v1::DeleteJobResponse>();
+  EXPECT_EQ(engine::ReasonOf(Call(&jobs_, &JobService::DeleteJob, first)->status()),
+            Reason::kJobNotFound);
+
+  EXPECT_TRUE(Call(&queues_, &QueueService::PauseQueue, "queue: 'q'")
+                  ->response<v1::PauseQueueResponse>()
+                  .queue()
+                  .paused());
+  EXPECT_FALSE(Call(&queues_, &QueueService::ResumeQueue, "queue: 'q'")
+                   ->response<v1::ResumeQueueResponse>()
+                   .queue()
+                   .paused());
+  job("");
+  job("delay { seconds: 60 }");
+  EXPECT_EQ(Call(&queues_, &QueueService::PurgeQueue, "queue: 'q'")
+                ->response<v1::PurgeQueueResponse>()
+                .purged(),
+            2);
+  job("");
+  EXPECT_EQ(engine::ReasonOf(Call(&queues_, &QueueService::DeleteQueue, "queue: 'q'")->status()),
+            Reason::kWrongState);
+  Call(&queues_, &QueueService::DeleteQueue, "queue: 'q' force: true")
+      ->response<v1::DeleteQueueResponse>();
+  EXPECT_EQ(engine::ReasonOf(Call(&queues_, &QueueService::GetQueue, "queue: 'q'")->status()),
+            Reason::kQueueNotFound);
+
+  const auto batch =
+      Call(&jobs_, &JobService::BatchEnqueueJobs, "queue: 'q' items { } items { job_id: 'mine' }")
+          ->response<v1::BatchEnqueueJobsResponse>();
+  ASSERT_EQ(batch.results_size(), 2);
+  EXPECT_EQ(batch.results(1).job(), "queues/q/jobs/mine");
+  EXPECT_EQ(engine::ReasonOf(Call(&jobs_, &JobService::BatchEnqueueJobs,
+                                  "queue: 'q' items { } items { job_id: 'mine' }")
+                                 ->status()),
+            Reason::kJobExists);
+}
+
 // S73.
 TEST_F(BrokerTest, ARequestIdIsForOneContent) {
   const std::string first = "queue: 'q' request_id: 'r' job { payload: '1' }";
