@@ -90,7 +90,6 @@ void Auditor::Started(int64_t broker_ms) {
   offset_ms_ = broker_ms - clock_->BootMs();
   last_idle_ms_ = quiet_ms_ = broker_ms;
   stalls_.clear();
-  lease_requests_.clear();
   draining_ = false;
 }
 

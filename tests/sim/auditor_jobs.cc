@@ -156,8 +156,9 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
     for (const Job* job : lease_requests_[key]) {
       if (job->lease_request != key) continue;
       const Guesses now = Closure(*job, moment);
-      const bool lives = std::all_of(now.begin(), now.end(), [](const Guess& guess) {
-        return !guess.gone && guess.state == JobState::kLeased;
+      const bool lives = std::all_of(now.begin(), now.end(), [job](const Guess& guess) {
+        return !guess.gone && guess.state == JobState::kLeased &&
+               guess.owner == job->lease_request_token;
       });
       const bool there =
           std::any_of(reply.leases.begin(), reply.leases.end(), [&](const auto& lease) {
@@ -186,6 +187,12 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   const std::string what =
       absl::StrCat("lease with token ", lease.token, " {", lease.job.state.ShortDebugString(), "}");
   if (!tokens_.insert(lease.token).second) {
+    if (!key.empty() && unanswered_tokens_.erase(lease.token) > 0) {
+      // The repeat brings the answer that a crash swallowed.
+      job->lease_request = key;
+      job->lease_request_token = lease.token;
+      lease_requests_[key].push_back(job);
+    }
     if (key.empty() || job->lease_request != key) {
       Fail(absl::StrCat("token ", lease.token, " was granted twice"), job);
       return false;
@@ -223,6 +230,7 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   }
   seen_ms_ = std::max(seen_ms_, lease.job.state.granted_ms());
   job->lease_request = key;
+  job->lease_request_token = lease.token;
   if (!key.empty()) lease_requests_[key].push_back(job);
   return fine;
 }
@@ -272,17 +280,11 @@ void Auditor::Answer(const Call& call, const engine::HeartbeatCommand& c, const 
       continue;
     }
     const Moment moment = MomentOf(call);
-    const Guesses before = Closure(*job, moment);
     Explain(job, moment,
             absl::StrCat("heartbeat with token ", item.token, ": ", static_cast<int>(status)),
             [&](const JobRules& rules, const Guess& guess, Guesses* out) {
               rules.Heartbeat(guess, item.token, status, out);
             });
-    // A lease that lapsed and came back is no longer part of the call it came from.
-    const bool lapsed = std::any_of(before.begin(), before.end(), [](const Guess& guess) {
-      return guess.gone || guess.state != JobState::kLeased;
-    });
-    if (lapsed) job->lease_request.clear();
   }
 }
 
