@@ -389,9 +389,16 @@ absl::Status Rocks::Sync(Ticket ticket) {
 }
 
 absl::Status Rocks::Recover() {
-  Close();
   reserve_.Release();
   low_ = true;
+  // To open is to write tables of what is in the logs. While there is no room for them, what is
+  // open stays open for reads.
+  const absl::StatusOr<Volume> volume = ReadVolume(options_.folder);
+  if (database_ != nullptr && volume.ok() && volume->free_bytes < LogBytes(options_.folder)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(volume->free_bytes, " bytes are free, too few to open the store again"));
+  }
+  Close();
   return Open();
 }
 

@@ -154,6 +154,16 @@ void RemoveAbandonedTables(const std::string& folder, const TableFiles& before) 
   }
 }
 
+uint64_t LogBytes(const std::string& folder) {
+  uint64_t bytes = 0;
+  if (const absl::StatusOr<Files> files = ListFiles(folder); files.ok()) {
+    for (const auto& [name, size] : *files) {
+      if (LogNumber(name)) bytes += size;
+    }
+  }
+  return bytes;
+}
+
 absl::Status WriteMarker(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kMarker);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);

@@ -11,6 +11,7 @@
 #ifndef STINT_STORAGE_STORE_FOLDER_H_
 #define STINT_STORAGE_STORE_FOLDER_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -43,6 +44,9 @@ TableFiles ListTables(const std::string& folder);
 // Removes the tables that an open has added since `before` and failed to take up, which would
 // else stay until one succeeds. An open takes its tables up by changing CURRENT.
 void RemoveAbandonedTables(const std::string& folder, const TableFiles& before);
+
+// Bytes of all logs in the folder, as far as it can be read.
+uint64_t LogBytes(const std::string& folder);
 
 absl::Status WriteMarker(const std::string& folder);
 

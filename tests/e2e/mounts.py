@@ -7,6 +7,7 @@ mounts are seen by nobody else and end with it, however it ends.
 import os
 import subprocess
 import sys
+import threading
 
 _MARK = "STINT_E2E_MOUNTS"
 
@@ -32,6 +33,8 @@ class SmallDisk:
     def __init__(self, path, size):
         self.path = path
         self.eaten = os.path.join(path, "eaten-by-another")
+        self._enough = threading.Event()
+        self._eater = None
         os.mkdir(path)
         run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path)
 
@@ -59,14 +62,29 @@ class SmallDisk:
                     except OSError:
                         break
 
+    def keep_eating(self):
+        """From now on the other program takes at once what becomes free."""
+        self._eater = threading.Thread(target=self._eat_on, daemon=True)
+        self._eater.start()
+
+    def _eat_on(self):
+        while not self._enough.wait(0.01):
+            self.eat_all()
+
     def give_back(self, size=None):
-        """The other program frees its last `size` bytes, or all."""
+        """The other program stops and frees its last `size` bytes, or all."""
+        self._enough.set()
+        if self._eater is not None:
+            self._eater.join()
         if size is None:
             os.unlink(self.eaten)
         else:
             os.truncate(self.eaten, max(0, os.path.getsize(self.eaten) - size))
 
     def close(self):
+        self._enough.set()
+        if self._eater is not None:
+            self._eater.join()
         run("umount", self.path)
 
 

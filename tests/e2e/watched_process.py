@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-DEADLINE = 30  # seconds any single step may take on a busy machine
+DEADLINE = 60  # seconds any single step may take on a busy machine
 
 
 def environment_without_ours(more=None):
