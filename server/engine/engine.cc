@@ -107,8 +107,10 @@ Read Engine::ReadJob(const QueueState& queue, const JobKey& key, JobRow* row) {
   // Both are asked for before either answer is used, so that one round fetches both.
   const Read record = tables_.JobRecord(key, &row->record);
   const Read state = lease != nullptr ? Read::kFound : tables_.JobState(key, &row->state);
-  if (record == Read::kUnknown || state == Read::kUnknown) return Read::kUnknown;
+  // Without a record there is no job, whatever is known of its state: a command that removed a
+  // leased one has not fetched that row.
   if (record == Read::kAbsent) return Read::kAbsent;
+  if (record == Read::kUnknown || state == Read::kUnknown) return Read::kUnknown;
   if (record == Read::kCorrupt || state == Read::kCorrupt) return Read::kCorrupt;
   if (lease != nullptr) row->state = lease->state;
   if (state == Read::kAbsent) row->state = storage::FreshState(row->record, key.sequence);
