@@ -16,7 +16,7 @@ cmake --build --preset release --target stintd stint lifecycle_load
 data=$(mktemp -d "$root/build/bench.XXXXXX")
 broker=''
 stop() {
-  [[ -z $broker ]] || { kill "$broker" && wait "$broker" || true; }
+  if [[ -n $broker ]] && kill "$broker"; then wait "$broker" || true; fi
   rm -rf "$data"
 }
 trap stop EXIT

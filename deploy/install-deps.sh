@@ -26,7 +26,8 @@ build_packages=(
 test_packages=(
   libbenchmark-dev shellcheck
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
-  fiu-utils libfaketime xfsprogs                            # failing syncs, clock steps, power loss
+  fiu-utils libfaketime e2fsprogs xfsprogs                  # failing syncs, clock steps, power loss
+  python3-grpcio python3-protobuf                           # end-to-end tests
 )
 
 refuse() {

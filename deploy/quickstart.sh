@@ -171,7 +171,7 @@ say "6/7 all $total jobs are completed"
 # --- Check -------------------------------------------------------------------------------------
 
 say "7/7 check every result against sha256sum"
-"$stint" jobs list files --json --view full --all >"$run/jobs.json"
+"$stint" jobs list files --all --view full --json >"$run/jobs.json"
 tr '\n' '\0' <"$list" | xargs -0 sha256sum -z -- >"$run/expected"
 check=0
 python3 - "$run/jobs.json" "$run/expected" "$work_seconds" <<'PYTHON' || check=1

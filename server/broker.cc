@@ -123,7 +123,6 @@ Broker::Stop Broker::WaitForStop() {
 }
 
 ExitCode Broker::Run() {
-  const int64_t start_wall_ms = runtime::SystemClock().WallMs();
   auto tls = LoadTls(config_);
   if (!tls.ok()) return Refuse(ExitCode::kUsage, "bad setting", tls.status());
   auto authenticator = LoadCredentials(config_);
@@ -131,11 +130,7 @@ ExitCode Broker::Run() {
   if (!config_.tokens_file.empty() && tls->certificate.empty()) {
     ops::LogWarning("tokens are accepted over plaintext connections; require_tls forbids it");
   }
-
-  // Destroyed from the last to the first: the server before the loop that answers its calls,
-  // the loop before the edge its answers pass through.
-  std::unique_ptr<storage::Store> store;
-  std::optional<storage::Reader> reader;
+  const int64_t start_wall_ms = runtime::SystemClock().WallMs();
   api::EdgeOptions edge_options;
   edge_options.limits = {static_cast<size_t>(config_.max_payload),
                          static_cast<size_t>(config_.max_call)};
@@ -143,15 +138,20 @@ ExitCode Broker::Run() {
   edge_options.facts = {kVersion, storage::kFormat, config_.memory ? "memory" : "rocksdb",
                         start_wall_ms};
   edge_options.begin_drain = [this] { RequestDrain(); };
-  api::Edge edge(std::move(edge_options));
-  std::unique_ptr<runtime::BrokerLoop> loop;
-
-  // Listening first: whoever calls while the store opens is told STARTING.
   api::GrpcServerOptions server_options;
   server_options.listen = config_.listen;
   server_options.tls = *std::move(tls);
   server_options.authenticator = *std::move(authenticator);
   server_options.memory_bytes = static_cast<size_t>(config_.grpc_memory);
+
+  // Destroyed from the last to the first: the server before the loop that answers its calls,
+  // the loop before the edge its answers pass through.
+  std::unique_ptr<storage::Store> store;
+  std::optional<storage::Reader> reader;
+  api::Edge edge(std::move(edge_options));
+  std::unique_ptr<runtime::BrokerLoop> loop;
+
+  // Listening first: whoever calls while the store opens is told STARTING.
   auto server = api::GrpcServer::Start(std::move(server_options), &edge);
   if (!server.ok()) return Refuse(ExitCode::kCannotListen, "cannot listen", server.status());
   ops::LogInfo("listening", {{"address", (*server)->address()}});
@@ -167,17 +167,7 @@ ExitCode Broker::Run() {
   if (!page_key.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be opened", page_key.status());
   }
-
-  runtime::LoopHooks hooks;
-  hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
-  hooks.on_fatal = [this](const absl::Status& why) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stop_.failure = why;
-    }
-    changed_.notify_all();
-  };
-  auto started = runtime::BrokerLoop::Start(store.get(), ToLoopOptions(config_), std::move(hooks));
+  auto started = StartLoop(store.get());
   if (!started.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be read", started.status());
   }
@@ -188,18 +178,34 @@ ExitCode Broker::Run() {
                          {"version", kVersion},
                          {"store", store->kind()},
                          {"data_dir", config_.memory ? "" : config_.data_dir}});
+  return ServeUntilStopped(server->get(), loop.get());
+}
 
+absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(storage::Store* store) {
+  runtime::LoopHooks hooks;
+  hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
+  hooks.on_fatal = [this](const absl::Status& why) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_.failure = why;
+    }
+    changed_.notify_all();
+  };
+  return runtime::BrokerLoop::Start(store, ToLoopOptions(config_), std::move(hooks));
+}
+
+ExitCode Broker::ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop) {
   const Stop stop = WaitForStop();
-  (*server)->SetServing(false);
+  server->SetServing(false);
   if (stop.failure.has_value()) {
     ops::LogError("the store failed; the broker stops", {{"why", stop.failure->message()}});
-    (*server)->Shutdown(kFailureGraceMs);
+    server->Shutdown(kFailureGraceMs);
     // What is left would only try to write again.
     std::_Exit(static_cast<int>(ExitCode::kStoreFailed));
   }
   ops::LogInfo("draining");
   loop->BeginDrain();
-  (*server)->Shutdown(config_.drain_timeout_ms);
+  server->Shutdown(config_.drain_timeout_ms);
   ops::LogInfo("drained");
   return ExitCode::kDrained;
 }

@@ -20,6 +20,16 @@
 
 namespace stint {
 
+namespace api {
+class GrpcServer;
+}  // namespace api
+namespace runtime {
+class BrokerLoop;
+}  // namespace runtime
+namespace storage {
+class Store;
+}  // namespace storage
+
 class Broker {
  public:
   explicit Broker(Config config) : config_(std::move(config)) {}
@@ -36,6 +46,8 @@ class Broker {
     std::optional<absl::Status> failure;
   };
   Stop WaitForStop();
+  absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store);
+  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
 
   const Config config_;
   std::mutex mutex_;

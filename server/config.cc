@@ -3,16 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
-#include <sstream>
 #include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "server/config_file.h"
+#include "server/config_settings.h"
 #include "server/config_values.h"
 #include "server/engine/limits.h"
 #include "server/version.h"
@@ -20,226 +19,10 @@
 namespace stint {
 namespace {
 
-constexpr int64_t kKiB = 1024;
-constexpr int64_t kMiB = 1024 * kKiB;
-constexpr int64_t kGiB = 1024 * kMiB;
-constexpr int64_t kSecond = engine::kSecondMs;
-constexpr int64_t kMinute = engine::kMinuteMs;
-constexpr int64_t kHour = engine::kHourMs;
-
 constexpr char kVariablePrefix[] = "STINT_";
 
-enum class Form { kText, kSwitch, kNumber, kBytes, kDuration };
-
-struct Setting {
-  std::string name;
-  Form form;
-  std::variant<std::string Config::*, bool Config::*, int64_t Config::*> member;
-  std::string standard;  // the default, as one would write it
-  int64_t min = 0;
-  int64_t max = 0;
-  std::string help;
-  std::vector<std::string> choices;
-};
-
-// One row a setting. This table is the reference; `stintd --help` prints it.
-const std::vector<Setting>& Settings() {
-  static const auto* const settings = new std::vector<Setting>{
-      {"listen",
-       Form::kText,
-       &Config::listen,
-       "127.0.0.1:7150",
-       0,
-       0,
-       "Address of the gRPC listener, host:port; port 0 takes any",
-       {}},
-      {"data_dir",
-       Form::kText,
-       &Config::data_dir,
-       "stint-data",
-       0,
-       0,
-       "Folder of the store, made if missing (its parent is not)",
-       {}},
-      {"memory",
-       Form::kSwitch,
-       &Config::memory,
-       "false",
-       0,
-       0,
-       "Keep everything in memory: nothing survives the process",
-       {}},
-      {"insecure",
-       Form::kSwitch,
-       &Config::insecure,
-       "false",
-       0,
-       0,
-       "Ask nobody for credentials, also beyond loopback",
-       {}},
-      {"tokens_file",
-       Form::kText,
-       &Config::tokens_file,
-       "",
-       0,
-       0,
-       "Credentials, one a line: NAME ROLE sha256:HEX",
-       {}},
-      {"server_cert",
-       Form::kText,
-       &Config::server_cert,
-       "",
-       0,
-       0,
-       "PEM file with the server's certificate chain: turns TLS on",
-       {}},
-      {"server_key",
-       Form::kText,
-       &Config::server_key,
-       "",
-       0,
-       0,
-       "PEM file with the key of server_cert",
-       {}},
-      {"client_ca",
-       Form::kText,
-       &Config::client_ca,
-       "",
-       0,
-       0,
-       "PEM file with authorities of client certificates, which are credentials then",
-       {}},
-      {"require_tls",
-       Form::kSwitch,
-       &Config::require_tls,
-       "false",
-       0,
-       0,
-       "Refuse to start without TLS",
-       {}},
-      {"max_payload",
-       Form::kBytes,
-       &Config::max_payload,
-       "1MiB",
-       kKiB,
-       int64_t{engine::kLargestMaxPayloadBytes} - kMiB,
-       "Largest payload or result of a job",
-       {}},
-      {"max_call",
-       Form::kBytes,
-       &Config::max_call,
-       "3584KiB",
-       64 * kKiB,
-       int64_t{engine::kLargestMaxCallBytes},
-       "Largest call or answer; at least 2 * max_payload + 128KiB",
-       {}},
-      {"grpc_memory",
-       Form::kBytes,
-       &Config::grpc_memory,
-       "512MiB",
-       64 * kMiB,
-       1024 * kGiB,
-       "What gRPC may hold for calls, about",
-       {}},
-      {"read_threads",
-       Form::kNumber,
-       &Config::read_threads,
-       "2",
-       1,
-       64,
-       "Threads for reads past the engine (GetJob, ListJobs, GetQueue, ListQueues)",
-       {}},
-      {"request_window",
-       Form::kDuration,
-       &Config::request_window_ms,
-       "1h",
-       kMinute,
-       engine::kMaxRequestWindowMs,
-       "How long a request_id is remembered",
-       {}},
-      {"restart_grace",
-       Form::kDuration,
-       &Config::restart_grace_ms,
-       "30s",
-       0,
-       10 * kMinute,
-       "Least time each lease has after a restart to be renewed",
-       {}},
-      {"max_parked_calls",
-       Form::kNumber,
-       &Config::max_parked_calls,
-       "50000",
-       1,
-       1'000'000,
-       "Most calls that wait for a job or for a job's end",
-       {}},
-      {"lane_operations",
-       Form::kNumber,
-       &Config::lane_operations,
-       "20000",
-       1024,
-       1'000'000,
-       "Most operations waiting in each of the three lanes",
-       {}},
-      {"lane_bytes",
-       Form::kBytes,
-       &Config::lane_bytes,
-       "64MiB",
-       4 * kMiB,
-       16 * kGiB,
-       "Most bytes waiting in each of the three lanes",
-       {}},
-      {"block_cache",
-       Form::kBytes,
-       &Config::block_cache,
-       "64MiB",
-       kMiB,
-       1024 * kGiB,
-       "Memory for blocks of the store that were read",
-       {}},
-      {"disk_floor",
-       Form::kBytes,
-       &Config::disk_floor,
-       "0",
-       0,
-       1024 * kGiB,
-       "Free space under which new jobs are refused; 0: as much as the reserve",
-       {}},
-      {"reserve",
-       Form::kBytes,
-       &Config::reserve,
-       "64MiB",
-       kMiB,
-       16 * kGiB,
-       "Space kept back for settling jobs on a full disk",
-       {}},
-      {"log_level",
-       Form::kText,
-       &Config::log_level,
-       "info",
-       0,
-       0,
-       "Least serious line logged",
-       {"debug", "info", "warning", "error"}},
-      {"log_format",
-       Form::kText,
-       &Config::log_format,
-       "text",
-       0,
-       0,
-       "Form of log lines",
-       {"text", "json"}},
-      {"drain_timeout",
-       Form::kDuration,
-       &Config::drain_timeout_ms,
-       "8s",
-       kSecond,
-       10 * kMinute,
-       "How long calls under way may take after SIGTERM",
-       {}},
-  };
-  return *settings;
-}
+// What an answer holds beside a payload and a result.
+constexpr int64_t kCallOverheadBytes = 128 << 10;
 
 std::string FlagOf(const Setting& setting) {
   return absl::StrCat("--", absl::StrReplaceAll(setting.name, {{"_", "-"}}));
@@ -252,9 +35,9 @@ std::string VariableOf(const Setting& setting) {
 std::string RangeOf(const Setting& setting) {
   switch (setting.form) {
     case Form::kText:
-      return setting.choices.empty()
-                 ? "text"
-                 : absl::StrCat("one of ", absl::StrJoin(setting.choices, ", "));
+      return "text";
+    case Form::kChoice:
+      return absl::StrCat("one of ", setting.choices);
     case Form::kSwitch:
       return "true or false";
     case Form::kNumber:
@@ -272,11 +55,11 @@ std::string RangeOf(const Setting& setting) {
 // Sets the member from `text`, and `text` to the form in which it is shown; false: it is not
 // what the setting must be.
 bool Assign(const Setting& setting, std::string* text, Config* config) {
-  if (setting.form == Form::kText) {
-    if (!setting.choices.empty() &&
-        std::find(setting.choices.begin(), setting.choices.end(), *text) == setting.choices.end()) {
-      return false;
-    }
+  if (setting.form == Form::kChoice) {
+    const std::vector<std::string> choices = absl::StrSplit(setting.choices, ", ");
+    if (std::find(choices.begin(), choices.end(), *text) == choices.end()) return false;
+  }
+  if (setting.form == Form::kText || setting.form == Form::kChoice) {
     config->*std::get<std::string Config::*>(setting.member) = *text;
     return true;
   }
@@ -337,14 +120,15 @@ absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& argu
   for (const Setting& setting : Settings()) {
     const std::string help = absl::StrCat(
         setting.help,
-        setting.form == Form::kSwitch || (setting.form == Form::kText && setting.choices.empty())
+        setting.form == Form::kSwitch || setting.form == Form::kText
             ? ""
             : absl::StrCat("; ", RangeOf(setting)),
         setting.standard.empty() ? "" : absl::StrCat(" (default ", setting.standard, ")"), " [",
         VariableOf(setting), "]");
-    CLI::Option* option = setting.form == Form::kSwitch
-                              ? app.add_flag(FlagOf(setting), values[setting.name], help)
-                              : app.add_option(FlagOf(setting), values[setting.name], help);
+    CLI::Option* option =
+        setting.form == Form::kSwitch
+            ? app.add_flag(FlagOf(setting), values[std::string(setting.name)], help)
+            : app.add_option(FlagOf(setting), values[std::string(setting.name)], help);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group("Settings");
     if (setting.form != Form::kSwitch) option->expected(1)->type_name("VALUE");
   }
@@ -362,7 +146,8 @@ absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& argu
   if (version) line.text = absl::StrCat("stintd ", kVersion, "\n");
   for (const Setting& setting : Settings()) {
     if (app.count(FlagOf(setting)) == 0) continue;
-    line.given[setting.name] = {values[setting.name].back(), FlagOf(setting)};
+    line.given[std::string(setting.name)] = {values[std::string(setting.name)].back(),
+                                             FlagOf(setting)};
   }
   return line;
 }
@@ -384,12 +169,12 @@ GivenSettings ReadEnvironment(const std::vector<std::string>& environment, std::
       *config_file = variable.second;
       continue;
     }
-    const auto& settings = Settings();
+    const absl::Span<const Setting> settings = Settings();
     const auto setting = std::find_if(
         settings.begin(), settings.end(),
         [&variable](const Setting& candidate) { return VariableOf(candidate) == variable.first; });
     if (setting != settings.end()) {
-      given[setting->name] = {variable.second, variable.first};
+      given[std::string(setting->name)] = {variable.second, variable.first};
     } else if (!IsClientVariable(variable.first)) {
       warnings->push_back(absl::StrCat(variable.first, " is set, but there is no such setting"));
     }
@@ -402,7 +187,7 @@ absl::StatusOr<GivenSettings> ReadFile(const std::string& path) {
   if (!entries.ok()) return entries.status();
   GivenSettings given;
   for (const ConfigFileEntry& entry : *entries) {
-    const auto& settings = Settings();
+    const absl::Span<const Setting> settings = Settings();
     const bool known =
         std::any_of(settings.begin(), settings.end(),
                     [&entry](const Setting& candidate) { return candidate.name == entry.key; });
@@ -444,10 +229,10 @@ absl::Status CheckTogether(const Config& config) {
         absl::StrCat("insecure and ", config.tokens_file.empty() ? "client_ca" : "tokens_file",
                      " contradict each other: set one of them"));
   }
-  if (config.max_call < 2 * config.max_payload + 128 * kKiB) {
+  if (config.max_call < 2 * config.max_payload + kCallOverheadBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_call must be at least 2 * max_payload + 128KiB = ",
-                     FormatBytes(2 * config.max_payload + 128 * kKiB), ", is ",
+                     FormatBytes(2 * config.max_payload + kCallOverheadBytes), ", is ",
                      FormatBytes(config.max_call), ": an answer with payload and result must fit"));
   }
   return absl::OkStatus();
@@ -479,14 +264,15 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
   }
 
   for (const Setting& setting : Settings()) {
-    const auto found = given.find(setting.name);
-    Given value = found == given.end() ? Given{setting.standard, "default"} : found->second;
+    const auto found = given.find(std::string(setting.name));
+    Given value =
+        found == given.end() ? Given{std::string(setting.standard), "default"} : found->second;
     const std::string asked = value.text;
     if (!Assign(setting, &value.text, &loaded.config)) {
       return absl::InvalidArgumentError(absl::StrCat(setting.name, " (", value.source, ") must be ",
                                                      RangeOf(setting), "; is \"", asked, "\""));
     }
-    loaded.settings.push_back({setting.name, value.text, value.source});
+    loaded.settings.push_back({std::string(setting.name), value.text, value.source});
   }
   if (absl::Status status = CheckTogether(loaded.config); !status.ok()) return status;
   return loaded;

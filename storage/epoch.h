@@ -22,9 +22,8 @@ inline Epoch NextEpoch() {
 }
 
 inline absl::Status WrongEpoch(Epoch fence, Epoch current) {
-  return absl::FailedPreconditionError(absl::StrCat("a write under epoch ", fence,
-                                                    " was refused: the store is now at epoch ",
-                                                    current));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a write under epoch ", fence, " was refused: the store is now at epoch ", current));
 }
 
 }  // namespace stint::storage

@@ -210,8 +210,8 @@ absl::Status ReadLog(const std::string& path,
                      const std::function<void(const LogEvent&)>& on_event) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) {
-    return absl::InternalError(absl::StrCat("cannot open ", path, ": ",
-                                            absl::ErrnoToStatus(errno, "open").message()));
+    return absl::InternalError(
+        absl::StrCat("cannot open ", path, ": ", absl::ErrnoToStatus(errno, "open").message()));
   }
   LogAssembler assembler(on_event);
   std::vector<char> block(kBlockBytes);

@@ -20,7 +20,8 @@ std::string Place(const std::string& path, uint64_t offset, absl::string_view re
 }
 
 std::string GroupRange(uint64_t first, uint64_t last) {
-  return first == last ? absl::StrCat("group ", first) : absl::StrCat("groups ", first, " to ", last);
+  return first == last ? absl::StrCat("group ", first)
+                       : absl::StrCat("groups ", first, " to ", last);
 }
 
 // Applies the rule of log_scanner.h to one event after the other.
@@ -65,8 +66,8 @@ class Sequence {
     const uint64_t claims_before = claimed_;
     if (event.mark && event.mark->synced_through > claimed_) {
       claimed_ = event.mark->synced_through;
-      claimed_by_ = absl::StrCat("group ", event.mark->group, " in ", path_, " at offset ",
-                                 event.begin);
+      claimed_by_ =
+          absl::StrCat("group ", event.mark->group, " in ", path_, " at offset ", event.begin);
     }
     // Behind damage nothing of this log can be replayed.
     if (!damage_.empty()) Cut(damage_);
@@ -90,11 +91,10 @@ class Sequence {
       return;
     }
     // The damage that swallowed the missing groups, if there was any, says more than the gap.
-    Cut(!last_damage_.empty()
-            ? last_damage_
-            : Place(path_, event.begin,
-                    absl::StrCat("group ", group, " where group ", scan_.last_group + 1,
-                                 " should be")));
+    Cut(!last_damage_.empty() ? last_damage_
+                              : Place(path_, event.begin,
+                                      absl::StrCat("group ", group, " where group ",
+                                                   scan_.last_group + 1, " should be")));
   }
 
   void Cut(const std::string& place) {

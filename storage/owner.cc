@@ -1,6 +1,7 @@
 #include "storage/owner.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,14 +42,16 @@ Holder ReadHolder(int fd) {
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
   Holder holder;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    for (const auto& [name, field] : {std::pair<absl::string_view, std::string*>{"host: ",
-                                                                                 &holder.host},
-                                      {"pid: ", &holder.pid},
-                                      {"started: ", &holder.started}}) {
+    for (const auto& [name, field] :
+         {std::pair<absl::string_view, std::string*>{"host: ", &holder.host},
+          {"pid: ", &holder.pid},
+          {"started: ", &holder.started}}) {
       absl::string_view value = line;
       if (!absl::ConsumePrefix(&value, name) || value.empty()) continue;
       field->clear();
-      for (const char c : value) field->push_back(absl::ascii_isprint(c) ? c : '?');
+      for (const char c : value) {
+        field->push_back(absl::ascii_isprint(static_cast<unsigned char>(c)) ? c : '?');
+      }
     }
   }
   return holder;
@@ -56,8 +59,8 @@ Holder ReadHolder(int fd) {
 
 // For people only, so a full disk does not matter here: the lock is what counts.
 void WriteHolder(int fd, absl::string_view start_time) {
-  const std::string text = absl::StrCat("host: ", HostName(), "\npid: ", getpid(),
-                                        "\nstarted: ", start_time, "\n");
+  const std::string text =
+      absl::StrCat("host: ", HostName(), "\npid: ", getpid(), "\nstarted: ", start_time, "\n");
   const ssize_t written = pwrite(fd, text.data(), text.size(), 0);
   if (ftruncate(fd, written > 0 ? written : 0) != 0) return;
 }
@@ -73,26 +76,33 @@ absl::StatusOr<std::unique_ptr<Owner>> Owner::Take(const std::string& folder,
         absl::StrCat("cannot open ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
                      "; the data folder has to be writable for user id ", geteuid()));
   }
-  std::unique_ptr<Owner> owner(new Owner(fd));
+  std::unique_ptr<Owner> owner(new Owner(fd, path));
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno != EAGAIN && errno != EACCES) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot lock ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
-          "; the data folder has to be on a file system that knows locks"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot lock ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
+                       "; the data folder has to be on a file system that knows locks"));
     }
     const Holder holder = ReadHolder(fd);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the data folder ", folder, " is in use by a broker on host ", holder.host, ", pid ",
-        holder.pid, ", started ", holder.started,
-        ". Stop that one first, or give this one a folder of its own"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the data folder ", folder, " is in use by a broker on host ", holder.host,
+                     ", pid ", holder.pid, ", started ", holder.started,
+                     ". Stop that one first, or give this one a folder of its own"));
   }
   WriteHolder(fd, start_time);
   return owner;
 }
 
 Owner::~Owner() { close(fd_); }
+
+bool Owner::StillInPlace() const {
+  struct stat held = {};
+  struct stat found = {};
+  return fstat(fd_, &held) == 0 && stat(path_.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
 
 }  // namespace stint::storage

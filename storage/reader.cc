@@ -131,14 +131,13 @@ absl::StatusOr<JobPage> Reader::ListJobs(
       const auto* row = &(*rows)[3 * i];
       if (!row[0].has_value()) continue;
       StoredJob job;
-      if (absl::Status s = Assemble(queue, jobs[i], *row[0], row[1], row[2], &job);
-          !s.ok()) {
+      if (absl::Status s = Assemble(queue, jobs[i], *row[0], row[1], row[2], &job); !s.ok()) {
         return s;
       }
       if (IsPurged(job.state, queue.record) || !matches(job)) continue;
       if (with_payload) {
-        auto bodies = store_->MultiGet({JobRowKey(Family::kPayload, job.key),
-                                        JobRowKey(Family::kResult, job.key)});
+        auto bodies = store_->MultiGet(
+            {JobRowKey(Family::kPayload, job.key), JobRowKey(Family::kResult, job.key)});
         if (!bodies.ok()) return bodies.status();
         if ((*bodies)[0].has_value()) job.record.set_payload(std::move(*(*bodies)[0]));
         if ((*bodies)[1].has_value()) job.result = std::move(*(*bodies)[1]);

@@ -40,18 +40,20 @@ Reserve::Reserve(const std::string& folder, uint64_t bytes, uint64_t floor_bytes
 Space Reserve::Check() {
   absl::StatusOr<Volume> volume = ReadVolume(folder_);
   // A volume that cannot be asked is taken for full: nothing is added to it.
-  if (!volume.ok()) return {0, true};
+  if (!volume.ok()) return {0, true, true};
   if (volume->free_bytes < floor_bytes_) {
     Release();
-    return {volume->free_bytes, true};
+    return {volume->free_bytes, true, true};
   }
+  const bool tight = volume->free_bytes < 2 * floor_bytes_;
   const bool may_build = volume->free_bytes >= floor_bytes_ + bytes_ + bytes_ / 4;
-  return {volume->free_bytes, !Stands(may_build)};
+  return {volume->free_bytes, !Stands(may_build), tight};
 }
 
 void Reserve::Release() { unlink(path_.c_str()); }
 
 bool Reserve::Stands(bool may_build) {
+  if (bytes_ == 0) return true;
   struct stat found = {};
   if (stat(path_.c_str(), &found) == 0 &&
       static_cast<uint64_t>(found.st_blocks) * kStatBlockBytes >= bytes_) {

@@ -31,7 +31,7 @@ uint64_t ReserveBytes(uint64_t wanted_bytes, const Volume& volume);
 
 class Reserve {
  public:
-  // `floor_bytes` 0: as large as the reserve.
+  // `bytes` 0: there is no reserve. `floor_bytes` 0: as large as the reserve.
   Reserve(const std::string& folder, uint64_t bytes, uint64_t floor_bytes);
 
   // Looks at the volume, gives the reserve up or builds it.

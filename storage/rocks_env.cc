@@ -78,8 +78,7 @@ class LogCutFileSystem : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
                                       std::unique_ptr<rocksdb::FSSequentialFile>* file,
                                       rocksdb::IODebugContext* context) override {
-    rocksdb::IOStatus status =
-        FileSystemWrapper::NewSequentialFile(path, options, file, context);
+    rocksdb::IOStatus status = FileSystemWrapper::NewSequentialFile(path, options, file, context);
     const std::optional<uint64_t> shown_bytes = ShownBytes(path);
     if (status.ok() && shown_bytes) {
       *file = std::make_unique<CutFile>(std::move(*file), *shown_bytes);

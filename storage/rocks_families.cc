@@ -27,8 +27,8 @@ std::vector<Border> MakeBorders() {
 }
 
 const std::vector<Border>& Borders() {
-  static const std::vector<Border> borders = MakeBorders();
-  return borders;
+  static const std::vector<Border> kBorders = MakeBorders();
+  return kBorders;
 }
 
 }  // namespace
@@ -93,9 +93,9 @@ std::vector<Segment> SegmentsOf(absl::string_view from, absl::string_view to) {
   std::vector<Segment> segments;
   const std::vector<Border>& borders = Borders();
   // The last border at or before `from`; there is always one, the empty key.
-  auto border = std::upper_bound(
-      borders.begin(), borders.end(), from,
-      [](absl::string_view key, const Border& b) { return key < b.begin; });
+  auto border =
+      std::upper_bound(borders.begin(), borders.end(), from,
+                       [](absl::string_view key, const Border& b) { return key < b.begin; });
   --border;
   while (from < to) {
     const auto next = border + 1;

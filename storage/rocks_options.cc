@@ -47,6 +47,19 @@ bool CanCompress(rocksdb::CompressionType type) {
 
 }  // namespace
 
+RocksOptions FitToVolume(RocksOptions options, uint64_t reserve_bytes) {
+  if (reserve_bytes >= options.reserve_bytes) return options;
+  const double share =
+      static_cast<double>(reserve_bytes) / static_cast<double>(options.reserve_bytes);
+  const auto fit = [share](size_t bytes) {
+    constexpr size_t kLeastBytes = 256 << 10;
+    return std::max(static_cast<size_t>(static_cast<double>(bytes) * share), kLeastBytes);
+  };
+  options.write_buffer_bytes = fit(options.write_buffer_bytes);
+  options.wal_bytes = fit(options.wal_bytes);
+  return options;
+}
+
 rocksdb::DBOptions MakeDbOptions(const RocksOptions& options, rocksdb::Env* env,
                                  std::shared_ptr<rocksdb::Logger> logger) {
   rocksdb::DBOptions db;

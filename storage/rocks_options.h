@@ -7,12 +7,17 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "storage/rocks_store.h"
 
 namespace stint::storage {
+
+// The same with the write buffers as a volume allows them on which the reserve is only
+// `reserve_bytes`.
+RocksOptions FitToVolume(RocksOptions options, uint64_t reserve_bytes);
 
 // `env` must live longer than the database.
 rocksdb::DBOptions MakeDbOptions(const RocksOptions& options, rocksdb::Env* env,

@@ -71,8 +71,7 @@ absl::StatusOr<TablesState> ProbeTables(const RocksOptions& options,
   // All that are there: some may be missing when the first start was killed, and a newer release
   // may have made more.
   std::vector<std::string> names;
-  rocksdb::Status status =
-      rocksdb::DB::ListColumnFamilies(db_options, options.folder, &names);
+  rocksdb::Status status = rocksdb::DB::ListColumnFamilies(db_options, options.folder, &names);
   if (!status.ok()) return WithRemedy(FromRocks(status, doing));
   const rocksdb::ColumnFamilyOptions columns_options =
       MakeColumnFamilies(options, rocksdb::NewLRUCache(kProbeCacheBytes))[kDefaultColumns].options;

@@ -1,6 +1,5 @@
 #include "storage/rocks_store.h"
 
-#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/experimental.h>
 #include <rocksdb/write_batch.h>
@@ -21,6 +20,7 @@
 #include "storage/log_scanner.h"
 #include "storage/owner.h"
 #include "storage/reserve.h"
+#include "storage/rocks_database.h"
 #include "storage/rocks_env.h"
 #include "storage/rocks_families.h"
 #include "storage/rocks_options.h"
@@ -38,58 +38,6 @@ constexpr int kReclaimRounds = 4;
 rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
 std::string ToString(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
-
-// An open database: closed, with all that hangs on it, by the destructor.
-class Database {
- public:
-  using Snapshot = std::shared_ptr<const rocksdb::Snapshot>;
-
-  static absl::StatusOr<std::unique_ptr<Database>> Open(
-      const RocksOptions& options, LogCuts cuts, bool create,
-      const std::shared_ptr<rocksdb::Logger>& logger) {
-    auto database = std::unique_ptr<Database>(new Database(MakeLogCutEnv(std::move(cuts))));
-    rocksdb::DBOptions db_options = MakeDbOptions(options, database->env_.get(), logger);
-    db_options.create_if_missing = create;
-    // A start that was killed may have made some of them.
-    db_options.create_missing_column_families = true;
-    rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(
-        db_options, options.folder,
-        MakeColumnFamilies(options, rocksdb::NewLRUCache(options.block_cache_bytes)),
-        &database->handles_, &opened);
-    database->db_.reset(opened);
-    if (!status.ok()) {
-      return FromRocks(status, absl::StrCat("opening the store in ", options.folder));
-    }
-    return database;
-  }
-
-  ~Database() {
-    if (db_ == nullptr) return;
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
-      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
-    }
-    db_->Close().PermitUncheckedError();
-  }
-
-  rocksdb::DB* db() const { return db_.get(); }
-  rocksdb::ColumnFamilyHandle* columns(ColumnFamily family) const { return handles_[family]; }
-  const std::vector<rocksdb::ColumnFamilyHandle*>& all_columns() const { return handles_; }
-
-  // The state as it is now. Snapshots are given back before the database is closed.
-  Snapshot TakeSnapshot() const {
-    return {db_->GetSnapshot(), [db = db_.get()](const rocksdb::Snapshot* snapshot) {
-              db->ReleaseSnapshot(snapshot);
-            }};
-  }
-
- private:
-  explicit Database(std::unique_ptr<rocksdb::Env> env) : env_(std::move(env)) {}
-
-  const std::unique_ptr<rocksdb::Env> env_;
-  std::unique_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
-};
 
 class Rocks : public Store {
  public:
@@ -138,6 +86,7 @@ class Rocks : public Store {
   void Flush();
   // Has the space of what was deleted while space was low given back soon.
   void Reclaim();
+  bool UpkeepStopped() const;
   void Log(LogLevel level, const std::string& line) const {
     if (options_.log) options_.log(level, line);
   }
@@ -153,6 +102,8 @@ class Rocks : public Store {
   // Used by the committing thread alone.
   Reserve reserve_;
   bool low_ = false;
+  // The folder was deleted or replaced while it was open; nothing written would be found again.
+  bool gone_ = false;
   uint64_t keys_since_flush_ = 0;
   uint64_t deletions_while_low_ = 0;
   int reclaim_rounds_ = 0;
@@ -234,8 +185,8 @@ absl::StatusOr<LogScan> Rocks::CheckBeforeOpen(const FolderState& folder) const 
 
 absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
   rocksdb::ReadOptions options;
-  const auto get = [this, &options](const std::string& key)
-      -> absl::StatusOr<std::optional<std::string>> {
+  const auto get =
+      [this, &options](const std::string& key) -> absl::StatusOr<std::optional<std::string>> {
     std::string value;
     const rocksdb::Status status = database_->db()->Get(options, ToSlice(key), &value);
     if (status.IsNotFound()) return std::nullopt;
@@ -247,10 +198,10 @@ absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
   const absl::StatusOr<uint64_t> group = GroupInRow(*group_row);
   if (!group.ok()) return group.status();
   if (*group != scan.last_group) {
-    return absl::DataLossError(absl::StrCat(
-        "CORRUPT_RECORD: the logs of the store in ", options_.folder, " reach to group ",
-        scan.last_group, ", but after their replay it stands at group ", *group,
-        ". Restore the newest checkpoint into the folder."));
+    return absl::DataLossError(absl::StrCat("CORRUPT_RECORD: the logs of the store in ",
+                                            options_.folder, " reach to group ", scan.last_group,
+                                            ", but after their replay it stands at group ", *group,
+                                            ". Restore the newest checkpoint into the folder."));
   }
   const absl::StatusOr<std::optional<std::string>> format_row = get(FormatRowKey());
   if (!format_row.ok()) return format_row.status();
@@ -266,8 +217,7 @@ absl::Status Rocks::CheckAfterOpen(const LogScan& scan) const {
 absl::Status Rocks::StampFreshStore() const {
   rocksdb::WriteOptions write;
   write.sync = true;
-  rocksdb::Status status =
-      database_->db()->Put(write, FormatRowKey(), FormatRow(options_.release));
+  rocksdb::Status status = database_->db()->Put(write, FormatRowKey(), FormatRow(options_.release));
   // Into a table, where a later open finds it without the logs.
   if (status.ok()) status = database_->db()->Flush(rocksdb::FlushOptions());
   return FromRocks(status, "stamping the fresh store");
@@ -354,6 +304,10 @@ absl::Status Rocks::ScanSegment(const Segment& segment, const rocksdb::Snapshot*
 
 absl::StatusOr<Ticket> Rocks::Commit(const Batch& batch, Epoch fence) {
   if (database_ == nullptr) return ClosedError();
+  if (gone_) {
+    return absl::InternalError(absl::StrCat("the data folder ", options_.folder,
+                                            " was deleted or replaced while the broker ran"));
+  }
   if (fence != epoch_) return WrongEpoch(fence, epoch_);
   rocksdb::WriteBatch write(batch.bytes() + 32 * batch.ops().size());
   rocksdb::Status status;
@@ -442,7 +396,8 @@ absl::Status Rocks::Recover() {
 }
 
 Space Rocks::CheckSpace() {
-  const Space space = reserve_.Check();
+  gone_ = gone_ || !owner_->StillInPlace();
+  Space space = reserve_.Check();
   if (space.low && !low_) {
     Log(LogLevel::kWarning,
         absl::StrCat("space is low: ", space.free_bytes, " bytes are free in ", options_.folder,
@@ -453,7 +408,10 @@ Space Rocks::CheckSpace() {
                                       " bytes are free, and the reserve stands again"));
   }
   low_ = space.low;
-  if (database_ != nullptr) Reclaim();
+  if (database_ != nullptr) {
+    Reclaim();
+    space.stuck = reclaim_rounds_ > 0 && UpkeepStopped();
+  }
   return space;
 }
 
@@ -466,11 +424,11 @@ void Rocks::Reclaim() {
     reclaim_rounds_ = kReclaimRounds;
     Flush();
   }
-  if (reclaim_rounds_ == 0) return;
-  for (const std::string& busy : {rocksdb::DB::Properties::kMemTableFlushPending,
-                                  rocksdb::DB::Properties::kNumRunningFlushes,
-                                  rocksdb::DB::Properties::kCompactionPending,
-                                  rocksdb::DB::Properties::kNumRunningCompactions}) {
+  if (reclaim_rounds_ == 0 || UpkeepStopped()) return;
+  for (const std::string& busy :
+       {rocksdb::DB::Properties::kMemTableFlushPending, rocksdb::DB::Properties::kNumRunningFlushes,
+        rocksdb::DB::Properties::kCompactionPending,
+        rocksdb::DB::Properties::kNumRunningCompactions}) {
     uint64_t number = 0;
     if (database_->db()->GetIntProperty(database_->columns(kJobColumns), busy, &number) &&
         number > 0) {
@@ -485,6 +443,14 @@ void Rocks::Reclaim() {
   }
 }
 
+// After one that met a full disk, flushes and compactions rest until the disk has room for all of
+// their input, as if nothing in it had been deleted. On a disk full of deleted rows that is never.
+bool Rocks::UpkeepStopped() const {
+  uint64_t errors = 0;
+  return database_->db()->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &errors) &&
+         errors > 0;
+}
+
 void Rocks::Flush() {
   keys_since_flush_ = 0;
   rocksdb::FlushOptions options;
@@ -494,20 +460,6 @@ void Rocks::Flush() {
   if (!status.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("flush was not begun: ", status.ToString()));
   }
-}
-
-// The options as a volume of this size allows them.
-RocksOptions FitToVolume(RocksOptions options, uint64_t reserve_bytes) {
-  if (reserve_bytes >= options.reserve_bytes) return options;
-  const double share =
-      static_cast<double>(reserve_bytes) / static_cast<double>(options.reserve_bytes);
-  const auto fit = [share](size_t bytes) {
-    constexpr size_t kLeastBytes = 256 << 10;
-    return std::max(static_cast<size_t>(static_cast<double>(bytes) * share), kLeastBytes);
-  };
-  options.write_buffer_bytes = fit(options.write_buffer_bytes);
-  options.wal_bytes = fit(options.wal_bytes);
-  return options;
 }
 
 }  // namespace

@@ -89,6 +89,11 @@ struct Space {
   // True from the disk floor (or a full disk) on until space has returned and the reserve
   // stands again: what adds jobs must be refused.
   bool low = false;
+  // True from twice the disk floor on: time to give up what can be spared.
+  bool tight = false;
+  // True when the space of what was deleted cannot come back because the store's upkeep has
+  // stopped at a full disk: only Recover starts it again.
+  bool stuck = false;
 };
 
 class Store {

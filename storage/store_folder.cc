@@ -96,9 +96,8 @@ bool HoldsStoreData(const Files& files) {
 absl::Status MakeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0750) != 0) {
     if (errno == EEXIST) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("cannot create the data folder ", folder,
-                                                      ": ",
-                                                      absl::ErrnoToStatus(errno, "").message()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot create the data folder ", folder, ": ", absl::ErrnoToStatus(errno, "").message()));
   }
   const std::filesystem::path parent = std::filesystem::path(folder).parent_path();
   const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,12 +157,12 @@ void RemoveAbandonedTables(const std::string& folder, const TableFiles& before) 
 absl::Status WriteMarker(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kMarker);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-  const bool written =
-      fd >= 0 && write(fd, kMarkerText.data(), kMarkerText.size()) ==
-                     static_cast<ssize_t>(kMarkerText.size()) && fsync(fd) == 0;
+  const bool written = fd >= 0 &&
+                       write(fd, kMarkerText.data(), kMarkerText.size()) ==
+                           static_cast<ssize_t>(kMarkerText.size()) &&
+                       fsync(fd) == 0;
   const absl::Status status =
-      written ? absl::OkStatus()
-              : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+      written ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   if (fd >= 0) close(fd);
   return status;
 }

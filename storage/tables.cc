@@ -149,9 +149,8 @@ void Tables::RemoveQueue(uint32_t queue, absl::string_view name) {
   rows_->Delete(QueueNameKey(name));
   rows_->Delete(QueueKey(queue));
   rows_->Delete(CountersKey(queue));
-  for (const Family family :
-       {Family::kJob, Family::kPayload, Family::kState, Family::kLease, Family::kResult,
-        Family::kJobId, Family::kReady, Family::kEnded}) {
+  for (const Family family : {Family::kJob, Family::kPayload, Family::kState, Family::kLease,
+                              Family::kResult, Family::kJobId, Family::kReady, Family::kEnded}) {
     rows_->DeleteRange(QueueRangeBegin(family, queue), QueueRangeEnd(family, queue));
   }
 }
@@ -161,8 +160,7 @@ void Tables::DropLease(const JobKey& job) { rows_->Delete(JobRowKey(Family::kLea
 void Tables::DropIndexRow(absl::string_view key) { rows_->Delete(key); }
 
 void Tables::ClearReady(uint32_t queue) {
-  rows_->DeleteRange(QueueRangeBegin(Family::kReady, queue),
-                     QueueRangeEnd(Family::kReady, queue));
+  rows_->DeleteRange(QueueRangeBegin(Family::kReady, queue), QueueRangeEnd(Family::kReady, queue));
 }
 
 void Tables::PutRequest(uint32_t bucket, absl::string_view hash,

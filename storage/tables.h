@@ -40,13 +40,12 @@ class Tables {
   void InsertJob(const JobKey& job, record::JobRecord* record, std::string payload,
                  const record::JobState& state);
   // Moves a job from one state to another.
-  void ChangeJob(const JobKey& job, const record::JobRecord& record,
-                 const record::JobState& before, const record::JobState& after);
+  void ChangeJob(const JobKey& job, const record::JobRecord& record, const record::JobState& before,
+                 const record::JobState& after);
   void PutResult(const JobKey& job, absl::string_view result);
   void DeleteResult(const JobKey& job);
   // Removes every row of a job.
-  void RemoveJob(const JobKey& job, const record::JobRecord& record,
-                 const record::JobState& state);
+  void RemoveJob(const JobKey& job, const record::JobRecord& record, const record::JobState& state);
 
   void PutQueue(uint32_t queue, const record::QueueRecord& record);
   void PutCounters(uint32_t queue, const record::QueueCounters& counters);

@@ -127,8 +127,7 @@ class Chain {
       batch_.add_items()->mutable_job()->set_payload(
           std::string(static_cast<size_t>(options_.payload), 'x'));
     }
-    jobs_->async()->BatchEnqueueJobs(context_.get(), &batch_, &batched_,
-                                     Then([this] { Lease(); }));
+    jobs_->async()->BatchEnqueueJobs(context_.get(), &batch_, &batched_, Then([this] { Lease(); }));
   }
 
   void Lease() {
@@ -203,8 +202,8 @@ int Run(const Options& options) {
   for (int i = 0; i < options.channels; ++i) {
     grpc::ChannelArguments arguments;
     arguments.SetInt("stint.channel", i);  // a connection of its own for each
-    channels.push_back(grpc::CreateCustomChannel(options.address,
-                                                 grpc::InsecureChannelCredentials(), arguments));
+    channels.push_back(
+        grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
   }
   std::random_device random;
   const std::string run = std::to_string(random()) + std::to_string(random());

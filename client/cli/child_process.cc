@@ -72,7 +72,8 @@ std::string FindProgram(const std::string& program) {
     return access(program.c_str(), X_OK) == 0 ? program : "";
   }
   const char* const path = std::getenv("PATH");
-  for (const absl::string_view folder : absl::StrSplit(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
+  for (const absl::string_view folder :
+       absl::StrSplit(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
     const std::string candidate = absl::StrCat(folder.empty() ? "." : folder, "/", program);
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }

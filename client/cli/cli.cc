@@ -36,7 +36,11 @@ int Run(const std::vector<std::string>& arguments, const Streams& streams) {
   AddWorkCommand(app, session);
   AddJobsCommands(app, session);
   AddQueuesCommands(app, session);
+  AddWorkerCommands(app, session);
+  AddServerCommands(app, session);
   AddHealthCommand(app, session);
+  AddTokenCommand(app, session);
+  AddHelpCommands(app, session);
   LetThrough(&app);
 
   // CLI11 takes them last first.

@@ -1,4 +1,6 @@
-// The commands of `stint`, one function for each file that adds some.
+// The commands of `stint`, one function for each file that adds some. Each adds its commands to
+// the command line and lives no longer than `session`.
+// Thread rule: one thread.
 #ifndef STINT_CLIENT_CLI_COMMANDS_H_
 #define STINT_CLIENT_CLI_COMMANDS_H_
 
@@ -8,9 +10,17 @@ namespace stint::cli {
 
 void AddEnqueueCommand(CLI::App& root, Session& session);
 void AddHealthCommand(CLI::App& root, Session& session);
+void AddHelpCommands(CLI::App& root, Session& session);
+void AddServerCommands(CLI::App& root, Session& session);
+void AddTokenCommand(CLI::App& root, Session& session);
+void AddWorkerCommands(CLI::App& root, Session& session);
 void AddJobsCommands(CLI::App& root, Session& session);
 void AddQueuesCommands(CLI::App& root, Session& session);
 void AddWorkCommand(CLI::App& root, Session& session);
+
+// Commands under `stint jobs` and `stint queues` that change something.
+void AddJobChangeCommands(CLI::App* jobs, Session& session);
+void AddQueueChangeCommands(CLI::App* queues, Session& session);
 
 }  // namespace stint::cli
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxBatchJobs = 1000;
 // Stays under the broker's limit of 3.5 MiB a call; one larger job goes alone.
 constexpr size_t kMaxBatchBytes = 2 * 1024 * 1024;
-// A longer line is refused here instead of being gathered in memory.
+// A longer line is refused instead of being gathered in memory.
 constexpr size_t kMaxLineBytes = 64 * 1024 * 1024;
 
 struct EnqueueOptions {
@@ -168,6 +168,22 @@ int Finish(const EnqueueOptions& options, Session& session, const BatchSender& s
   return kOk;
 }
 
+// The next line without its end. False at the end of `in`; an error for a line over the limit.
+absl::StatusOr<bool> ReadLine(std::istream& in, std::string* line) {
+  line->clear();
+  std::streambuf* const buffer = in.rdbuf();
+  constexpr int kEnd = std::char_traits<char>::eof();
+  int next = buffer->sbumpc();
+  if (next == kEnd) return false;
+  for (; next != kEnd && next != '\n'; next = buffer->sbumpc()) {
+    if (line->size() == kMaxLineBytes) {
+      return absl::InvalidArgumentError("a line is larger than 64 MiB");
+    }
+    line->push_back(static_cast<char>(next));
+  }
+  return true;
+}
+
 int EnqueueLines(const EnqueueOptions& options, Session& session, client::Client client,
                  v1::JobSpec spec) {
   std::ifstream file;
@@ -189,11 +205,10 @@ int EnqueueLines(const EnqueueOptions& options, Session& session, client::Client
   BatchSender sender(options, session, std::move(client), expected);
   std::string line;
   absl::Status status;
-  while (status.ok() && std::getline(in, line)) {
-    if (line.size() > kMaxLineBytes) {
-      status = absl::InvalidArgumentError("a line is larger than 64 MiB");
-      break;
-    }
+  while (status.ok()) {
+    const absl::StatusOr<bool> more = ReadLine(in, &line);
+    if (!more.ok()) status = more.status();
+    if (!more.ok() || !*more) break;
     if (line.empty()) continue;
     spec.set_payload(line);
     status = sender.Add(spec);
@@ -261,8 +276,10 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
       "--payload", options->payload, "The work: TEXT, @FILE, or - for standard input (@@ is an @)");
   command->add_option("--kind", options->kind, "What handler the job is for");
   command->add_option("--content-type", options->content_type, "Such as application/json");
-  command->add_option("--label", options->labels, "KEY=VALUE, to filter by; may be repeated");
-  command->add_option("--header", options->headers, "KEY=VALUE, for the handler; may be repeated");
+  command->add_option("--label", options->labels, "KEY=VALUE, to filter by; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--header", options->headers, "KEY=VALUE, for the handler; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--priority", options->priority, "0 to 9, higher first; default 5")
       ->check(CLI::Range(0, 9));
   auto* const delay = command->add_option("--delay", options->delay, "Start after this long: 10s");

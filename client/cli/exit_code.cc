@@ -13,7 +13,7 @@ const char kExitCodesHelp[] =
   1  the broker refused the call (the reason is printed), or a worker met a refusal
   2  the command line is wrong, or a file it names cannot be read
   3  no broker answered within --timeout, or it is starting or stopping: try again
-  4  there is no such job or queue
+  4  there is no such job or queue; lease: no job came
   5  the lease is lost, or the state of the job or queue does not allow the call
   6  jobs wait: the job ended, but not as COMPLETED
   7  jobs wait: the job has not ended in the time given

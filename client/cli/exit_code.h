@@ -15,7 +15,7 @@ enum ExitCode : int {
   kRefused = 1,       // The broker refused the call, or a job ended otherwise than asked.
   kUsage = 2,         // Wrong command line, or a file of it cannot be read.
   kUnreachable = 3,   // No broker answered in time, or it is starting or stopping.
-  kNotFound = 4,      // No such job or queue.
+  kNotFound = 4,      // No such job or queue; `lease`: no job came.
   kWrongState = 5,    // The lease is lost, or the job's or queue's state does not allow it.
   kNotCompleted = 6,  // `jobs wait`: the job ended, but not as COMPLETED.
   kStillRunning = 7,  // `jobs wait`: the job has not ended in the time given.

@@ -23,7 +23,8 @@ struct ListOptions {
   int64_t limit = 100;
   std::string columns;
   bool no_header = false;
-  bool full = false;
+  bool all = false;
+  std::string view = "basic";
 };
 
 absl::Status MakeListRequest(const ListOptions& options, bool kind_given,
@@ -62,14 +63,14 @@ int RunList(const ListOptions& options, bool kind_given, Session& session) {
   if (!columns.ok()) return session.Misuse(columns.status());
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
-  request.set_view(options.full || NeedsFullView(*columns) ? v1::JOB_VIEW_FULL
-                                                           : v1::JOB_VIEW_BASIC);
+  request.set_view(options.view == "full" || NeedsFullView(*columns) ? v1::JOB_VIEW_FULL
+                                                                     : v1::JOB_VIEW_BASIC);
   std::vector<std::string> titles = *columns;
   for (std::string& title : titles) absl::AsciiStrToUpper(&title);
   int64_t shown = 0;
   bool first = true;
   do {
-    const int64_t rest = options.limit == 0 ? kMaxPage : options.limit - shown;
+    const int64_t rest = options.all ? kMaxPage : options.limit - shown;
     request.set_page_size(static_cast<int>(std::min<int64_t>(rest, kMaxPage)));
     const auto page = client->ListJobs(request, session.Calls());
     if (!page.ok()) return session.Fail("list the jobs of " + options.queue, page.status());
@@ -85,9 +86,9 @@ int RunList(const ListOptions& options, bool kind_given, Session& session) {
     first = false;
     shown += page->jobs_size();
     request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty() && (options.limit == 0 || shown < options.limit));
+  } while (!request.page_token().empty() && (options.all || shown < options.limit));
   if (!request.page_token().empty() && session.align()) {
-    session.err() << "(there may be more: --limit 0 shows all)\n";
+    session.err() << "(there may be more: --all shows them)\n";
   }
   return kOk;
 }
@@ -130,23 +131,30 @@ void AddJobsCommands(CLI::App& root, Session& session) {
   auto list = std::make_shared<ListOptions>();
   CLI::App* const list_command = jobs->add_subcommand("list", "List jobs of a queue");
   list_command->add_option("queue", list->queue, "Queue")->required();
-  list_command->add_option("--state", list->states,
-                           "delayed, held, ready, leased, completed, cancelled or dead; may be "
-                           "repeated");
+  list_command
+      ->add_option("--state", list->states,
+                   "delayed, held, ready, leased, completed, cancelled or dead; may be "
+                   "repeated")
+      ->allow_extra_args(false);
   auto* const kind = list_command->add_option("--kind", list->kind, "Only this kind");
-  list_command->add_option("--label", list->labels, "KEY=VALUE; may be repeated: all must match");
+  list_command->add_option("--label", list->labels, "KEY=VALUE; may be repeated: all must match")
+      ->allow_extra_args(false);
   list_command->add_option("--created-after", list->created_after, "RFC 3339, inclusive");
   list_command->add_option("--created-before", list->created_before, "RFC 3339, exclusive");
-  list_command->add_option("--limit", list->limit, "At most so many; 0: all")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  auto* const limit = list_command->add_option("--limit", list->limit, "At most so many");
+  limit->capture_default_str()->check(CLI::PositiveNumber);
+  list_command->add_flag("--all", list->all, "However many there are")->excludes(limit);
   list_command->add_option("--columns", list->columns, "Of: " + JobColumnNames());
   list_command->add_flag("--no-header", list->no_header, "Rows only");
-  list_command->add_flag("--full", list->full, "With --json: payload, headers and result as well");
+  list_command
+      ->add_option("--view", list->view,
+                   "With --json: full shows payload, headers and result as well")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"basic", "full"}));
   list_command->footer(R"(
 In the order they were enqueued. Off a terminal columns are separated by one tab. Examples:
   stint jobs list email --state dead
-  stint jobs list files --state completed --limit 0 --columns payload,result --no-header)");
+  stint jobs list files --state completed --all --columns payload,result --no-header)");
   session.OnChosen(list_command,
                    [list, kind, &session] { return RunList(*list, kind->count() > 0, session); });
 
@@ -162,6 +170,8 @@ Examples:
   stint jobs get email/order-17
   stint jobs get email/order-17 --result > result.json)");
   session.OnChosen(get_command, [get, &session] { return RunGet(*get, session); });
+
+  AddJobChangeCommands(jobs, session);
 }
 
 }  // namespace stint::cli

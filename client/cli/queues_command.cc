@@ -112,6 +112,8 @@ void AddQueuesCommands(CLI::App& root, Session& session) {
   CLI::App* const stats_command = queues->add_subcommand("stats", "How many jobs a queue holds");
   stats_command->add_option("queue", *stats, "Queue")->required();
   session.OnChosen(stats_command, [stats, &session] { return RunStats(*stats, session); });
+
+  AddQueueChangeCommands(queues, session);
 }
 
 }  // namespace stint::cli

@@ -45,7 +45,12 @@ class StopSignals {
   StopSignals() {
     sigset_t stop;
     sigemptyset(&stop);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&stop, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+      // Who started us with a signal ignored (nohup, a shell's background) wants it so.
+      struct sigaction action {};
+      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+      sigaddset(&stop, signal);
+    }
     pthread_sigmask(SIG_BLOCK, &stop, &before_);
     fd_ = signalfd(-1, &stop, SFD_CLOEXEC);
   }
@@ -70,6 +75,11 @@ class StopSignals {
 class WorkLog {
  public:
   WorkLog(Session& session, bool every_job) : session_(session), every_job_(every_job) {}
+
+  void Say(absl::string_view text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    session_.err() << "stint: " << text << '\n';
+  }
 
   void Note(const client::WorkerEvent& event) {
     using Kind = client::WorkerEvent::Kind;
@@ -204,7 +214,7 @@ size_t AskMaxResultBytes(client::Client& client) {
 // Waits until the worker has ended, by itself or because of a signal: the first asks for an
 // orderly stop, the second for one without grace.
 client::StopReport ServeUntilEnd(client::Worker& worker, const StopSignals& signals,
-                                 absl::Duration grace, Session& session, absl::Status* ended) {
+                                 absl::Duration grace, WorkLog& log, absl::Status* ended) {
   const int done = eventfd(0, EFD_CLOEXEC);
   std::thread waiter([&worker, ended, done] {
     *ended = worker.Wait();
@@ -218,8 +228,8 @@ client::StopReport ServeUntilEnd(client::Worker& worker, const StopSignals& sign
     if (polled[0].revents != 0) break;
     signals.Take();
     if (++taken == 1) {
-      session.err() << "stint: stopping; jobs under way have " << ShortDuration(grace)
-                    << " (again: at once)\n";
+      log.Say(absl::StrCat("stopping; jobs under way have ", ShortDuration(grace),
+                           " (again: at once)"));
       stopper = std::thread([&worker, grace] { worker.Stop(grace); });
     } else {
       worker.Stop(absl::ZeroDuration());
@@ -260,10 +270,9 @@ int RunWork(const WorkOptions& given, Session& session) {
     const absl::Status started = worker.Start();
     if (!started.ok()) return session.Misuse(started);
     if (given.verbose || session.err_is_terminal()) {
-      session.err() << "stint: working as " << options.worker << ", " << options.concurrency
-                    << " at a time\n";
+      log.Say(absl::StrCat("working as ", options.worker, ", ", options.concurrency, " at a time"));
     }
-    report = ServeUntilEnd(worker, signals, *grace, session, &ended);
+    report = ServeUntilEnd(worker, signals, *grace, log, &ended);
     stats = worker.stats();
   }
   session.err() << "stint: " << stats.completed << " completed, " << stats.failed << " failed, "

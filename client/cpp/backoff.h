@@ -17,11 +17,9 @@ class Backoff {
   // The next wait, at least what the broker asked for, if it did (`asked`, zero if not).
   absl::Duration Next(absl::Duration asked = absl::ZeroDuration());
   void Reset() { failures_ = 0; }
-  // Failures since the last success.
-  int failures() const { return failures_; }
 
  private:
-  int failures_ = 0;
+  int failures_ = 0;  // since the last success
 };
 
 // Uniform in [low, high).

@@ -204,11 +204,18 @@ struct Connection::Impl {
       std::unique_lock<std::mutex> lock(done_mutex);
       done_changed.wait(lock, [&] { return done; });
     }
+    bool cancelled_here = false;
     if (canceller != nullptr) {
       const std::lock_guard<std::mutex> lock(canceller->mutex);
       canceller->call = nullptr;
+      cancelled_here = canceller->cancelled;
     }
-    return FromGrpc(result);
+    absl::Status status = FromGrpc(result);
+    // gRPC's word for a call that reaches a server after its shutdown has begun.
+    if (absl::IsCancelled(status) && !cancelled_here && ErrorReason(status).empty()) {
+      return absl::UnavailableError("the broker is stopping");
+    }
+    return status;
   }
 
   // Reads the token file again. True when it holds another token than `used`.
@@ -248,9 +255,9 @@ const std::string& Connection::address() const { return impl_->options.address; 
 
 absl::Status Connection::Call(const char* method, const MessageLite& request, MessageLite* response,
                               absl::Duration deadline, CallCanceller* canceller) {
-  const gpr_timespec until = gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
+  const gpr_timespec until =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
   CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
   std::string token;
   {

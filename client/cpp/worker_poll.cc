@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::Duration kWait = absl::Seconds(20);
 // When the queue is expected to be empty but a job of ours may still come back to it.
-constexpr absl::Duration kShortWait = absl::Seconds(1);
+constexpr absl::Duration kShortWait = absl::Milliseconds(200);
 // What an answer may take beyond the wait.
 constexpr absl::Duration kCallSlack = absl::Seconds(5);
 constexpr absl::Duration kGiveBackDeadline = absl::Seconds(2);

@@ -5,12 +5,15 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/api/calls_under_way.h"
 #include "server/api/grpc_reflection.h"
 #include "server/api/grpc_services.h"
+#include "server/api/grpc_wakeful.h"
 #include "server/ops/log.h"
 
 namespace stint::api {
@@ -26,6 +29,11 @@ constexpr int kMinPingIntervalMs = 8'000;
 // The server pings connections that are silent.
 constexpr int kKeepaliveMs = 20'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+
+// At the end: how long to wait for a moment without calls, and then for the last answers to
+// leave.
+constexpr int64_t kQuietMs = 500;
+constexpr int64_t kLastAnswersMs = 100;
 
 constexpr int kMaxStreamsPerConnection = 20'000;
 
@@ -81,7 +89,8 @@ class Server final : public GrpcServer {
       : options_(std::move(options)),
         max_receive_bytes_(
             std::min(edge->limits().max_call_bytes * kReceiveFactor, size_t{kMaxReceiveBytes})),
-        services_(MakeServices(edge, &options_.authenticator, max_receive_bytes_)),
+        services_(MakeServices(edge, &options_.authenticator, &calls_, max_receive_bytes_,
+                               options_.memory_bytes / 2)),
         reflection_(MakeReflectionServices(&options_.authenticator)) {}
 
   ~Server() override { Shutdown(0); }
@@ -111,6 +120,7 @@ class Server final : public GrpcServer {
     }
     address_ = absl::StrCat(options_.listen.substr(0, options_.listen.rfind(':')), ":", port);
     SetServing(false);
+    wakeful_ = std::make_unique<Wakeful>(server_->InProcessChannel({}));
     return absl::OkStatus();
   }
 
@@ -122,9 +132,15 @@ class Server final : public GrpcServer {
 
   void Shutdown(int64_t grace_ms) override {
     if (server_ == nullptr) return;
+    wakeful_ = nullptr;
     server_->GetHealthCheckService()->Shutdown();
-    server_->Shutdown(
-        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(grace_ms, GPR_TIMESPAN)));
+    // gRPC's own graceful end also waits for clients that hold an idle connection, of which
+    // some look at it only every 5 s; so the calls are waited for here, and that end is short.
+    // Under a load that never pauses it is gRPC's that makes clients go.
+    const bool idle = calls_.WaitForNone(std::min(grace_ms, kQuietMs));
+    server_->Shutdown(gpr_time_add(
+        gpr_now(GPR_CLOCK_MONOTONIC),
+        gpr_time_from_millis(idle ? std::min(grace_ms, kLastAnswersMs) : grace_ms, GPR_TIMESPAN)));
     server_->Wait();
     server_ = nullptr;
   }
@@ -132,10 +148,12 @@ class Server final : public GrpcServer {
  private:
   const GrpcServerOptions options_;
   const size_t max_receive_bytes_;
-  // Before the server, which uses them.
+  // These before the server, which uses them.
+  CallsUnderWay calls_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   const std::vector<std::unique_ptr<grpc::Service>> reflection_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Wakeful> wakeful_;
   std::string address_;
 };
 

@@ -93,6 +93,8 @@ void JobService::WaitJob(v1::WaitJobRequest request, ExchangePtr exchange) {
       std::move(exchange), std::move(command), [](engine::JobReply&& reply, Exchange& to) {
         v1::WaitJobResponse response;
         *response.mutable_job() = ToJob(std::move(reply.job), reply.settings, v1::JOB_VIEW_FULL);
+        // A large payload is kept apart and not read for this; none is shown, whatever its size.
+        response.mutable_job()->mutable_spec()->clear_payload();
         to.Reply(response);
       });
 }

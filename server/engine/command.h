@@ -51,6 +51,7 @@ struct EnqueueCommand {
 };
 
 struct LeaseCommand {
+  // Each at most once.
   std::vector<std::string> queues;
   int32_t max_jobs = 1;
   int64_t lease_ms = 0;

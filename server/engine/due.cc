@@ -296,7 +296,8 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
     }
     const int64_t due_ms = at->end_ms + limits.age_ms;
     seen_ms = at->end_ms;
-    if (due_ms > now.broker_ms && count <= limits.count && bytes <= limits.bytes) {
+    const bool give_up = !dead && queue->give_up > static_cast<int64_t>(old.size());
+    if (due_ms > now.broker_ms && count <= limits.count && bytes <= limits.bytes && !give_up) {
       next_ms = due_ms;
       break;
     }
@@ -310,10 +311,23 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
   for (const JobRow& job : old) Remove(queue, job, now);
+  if (!dead)
+    queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
   oldest_ms = seen_ms;
   if (next_ms == INT64_MAX && !range.complete) next_ms = now.broker_ms;
   if (next_ms != INT64_MAX) ScheduleRetention(queue, command.ended, next_ms);
   return Result::Done(EmptyReply{});
+}
+
+void Engine::GiveUpHistory(const Now& now) {
+  // A part at a time: space comes back some time after rows are removed.
+  constexpr int64_t kPart = 8;
+  for (const auto& [id, queue] : queue_ids_) {
+    const int64_t kept = queue->counters.completed() + queue->counters.cancelled();
+    if (kept == 0) continue;
+    queue->give_up = std::max<int64_t>(kept / kPart, kMaxStepRows);
+    ScheduleRetention(queue, EndedClass::kFinished, now.broker_ms);
+  }
 }
 
 Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {

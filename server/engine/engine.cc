@@ -107,8 +107,8 @@ Read Engine::ReadJob(const QueueState& queue, const JobKey& key, JobRow* row) {
   // Both are asked for before either answer is used, so that one round fetches both.
   const Read record = tables_.JobRecord(key, &row->record);
   const Read state = lease != nullptr ? Read::kFound : tables_.JobState(key, &row->state);
-  // Without a record there is no job, whatever is known of its state: a command that removed a
-  // leased one has not fetched that row.
+  // The record alone tells that a job is gone: one that was leased when its rows were fetched
+  // and then removed in the same group has no state row that anybody looked at.
   if (record == Read::kAbsent) return Read::kAbsent;
   if (record == Read::kUnknown || state == Read::kUnknown) return Read::kUnknown;
   if (record == Read::kCorrupt || state == Read::kCorrupt) return Read::kCorrupt;

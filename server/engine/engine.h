@@ -138,6 +138,9 @@ class Engine {
 
   // No more grants.
   void set_draining(bool draining) { draining_ = draining; }
+  // Gives up a part of the oldest completed and cancelled history of every queue, to make
+  // room; takes effect with the next DueCommands.
+  void GiveUpHistory(const Now& now);
   // Refuses what adds jobs.
   void set_low_space(bool low) { low_space_ = low; }
   bool low_space() const { return low_space_; }
@@ -161,6 +164,8 @@ class Engine {
     std::array<int64_t, 2> retention_ms = {INT64_MAX, INT64_MAX};
     // Nothing older is left in the two histories: where retention starts to look.
     std::array<int64_t, 2> oldest_ended_ms = {0, 0};
+    // Ended jobs to give up although retention would keep them.
+    int64_t give_up = 0;
     int64_t forget_ms = INT64_MAX;
     bool record_changed = false;
     bool counters_changed = false;
@@ -238,6 +243,12 @@ class Engine {
   storage::Read ReadJob(const QueueState& queue, const storage::JobKey& key, JobRow* row);
   storage::Read ResolveJob(const JobRef& ref, QueueState** queue, storage::JobKey* key);
   storage::Read FindJob(const JobRef& ref, QueueState** queue, JobRow* row);
+  // Own ids of a batch: free, or held by jobs that a purge has removed, which are added to
+  // `purged`. nullopt: nothing stands against them.
+  std::optional<Result> CheckOwnIds(const EnqueueCommand& command, QueueState* queue,
+                                    std::vector<JobRow>* purged);
+  // QUEUE_FULL if the queue's settings do not allow so many more.
+  absl::Status CheckRoom(const QueueState& queue, int64_t jobs, int64_t bytes) const;
   // The answer to a call that was made before, a refusal, or a need; nullopt: a new call.
   std::optional<Result> Repeated(const RequestKey& request);
 
@@ -278,6 +289,8 @@ class Engine {
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);
   SettleResult Accept(QueueState* queue, JobRow* row, const SettleItem& item, const Now& now);
+  // The answer that a job gave before it was removed.
+  std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
   // dispatch.cc
@@ -296,6 +309,14 @@ class Engine {
   GrantedLease Grant(QueueState* queue, JobRow* row, const LeaseCommand& command,
                      uint64_t request_hash, const Now& now);
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
+
+  // invariants.cc
+  struct Walk;
+  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
+                             const record::JobRecord& record, const record::JobState& state,
+                             Walk* walk) const;
+  absl::Status CheckIndexes(Walk* walk) const;
 
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);

@@ -41,7 +41,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
-        leases_.Put(key, {row.state, 0, 0});
+        leases_.Put(key, {row.state, 0, row.state.lease_request()});
         lease = leases_.Find(key);
       }
     }
@@ -49,8 +49,8 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
       shortest = std::min(shortest, lease->state.lease_duration_ms());
-      status = lease->state.cancel_requested() ? LeaseStatus::kCancelRequested
-                                               : LeaseStatus::kRenewed;
+      status =
+          lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;
     } else if (queue != nullptr) {
       const record::JobState& state = lease != nullptr ? lease->state : row.state;
       if (state.run_limit_token() == item.token && item.token != 0) {

@@ -109,145 +109,170 @@ bool IsJobIndex(Family family) {
 
 }  // namespace
 
-absl::Status Engine::CheckInvariants(const storage::Store& store) const {
-  auto all = AllRows(store);
-  if (!all.ok()) return all.status();
+// What a walk over the rows has found out so far.
+struct Engine::Walk {
+  std::map<std::string, std::string> rows;
   std::map<uint32_t, record::QueueCounters> counted;
   std::map<std::string, std::string> expected_index;
-  std::set<std::string> stale_allowed;  // index rows of purged jobs go in steps
+  // Index rows of purged jobs go in steps.
+  std::set<std::string> stale_index;
   size_t leased = 0;
+  // Ready jobs that the windows in memory should hold.
   size_t covered_ready = 0;
-  for (const auto& [key, value] : *all) {
-    const auto family = storage::FamilyOf(key);
-    if (!family.has_value()) {
-      return absl::InternalError(absl::StrCat("unknown key ", absl::BytesToHexString(key)));
-    }
-    if (*family != Family::kJob) continue;
-    const auto job = storage::ParseJobRowKey(Family::kJob, key);
-    record::JobRecord record;
-    if (!job.has_value() || !record.ParseFromString(value)) {
-      return absl::InternalError("a job record cannot be read");
-    }
-    const auto queue = queue_ids_.find(job->queue);
-    if (queue == queue_ids_.end()) return Broken("job of no queue", *job);
-    if (job->sequence >= next_sequence_) return Broken("sequence from the future", *job);
-    const auto state_row = all->find(storage::JobRowKey(Family::kState, *job));
-    const auto lease_row = all->find(storage::JobRowKey(Family::kLease, *job));
-    if (state_row != all->end() && lease_row != all->end()) return Broken("two states", *job);
-    record::JobState state = storage::FreshState(record, job->sequence);
-    if (state_row != all->end() && !state.ParseFromString(state_row->second)) {
-      return Broken("state cannot be read", *job);
-    }
-    if (lease_row != all->end() && !state.ParseFromString(lease_row->second)) {
-      return Broken("lease cannot be read", *job);
-    }
-    if ((lease_row != all->end()) != (state.state() == storage::kStateLeased)) {
-      return Broken("lease row and state disagree", *job);
-    }
-    if (record.payload_apart() !=
-        (all->find(storage::JobRowKey(Family::kPayload, *job)) != all->end())) {
-      return Broken("payload row and record disagree", *job);
-    }
-    if (state.has_result() !=
-        (all->find(storage::JobRowKey(Family::kResult, *job)) != all->end())) {
-      return Broken("result row and state disagree", *job);
-    }
-    if (!record.job_id().empty()) {
-      const auto id = all->find(storage::JobIdKey(job->queue, record.job_id()));
-      if (id == all->end() || id->second != storage::EncodeNumber(job->sequence)) {
-        return Broken("own id does not lead to the job", *job);
-      }
-    }
-    const bool purged = storage::IsPurged(state, queue->second->record);
-    for (storage::Row& row : storage::IndexRows(*job, record, state)) {
-      if (purged) {
-        stale_allowed.insert(std::move(row.key));
-      } else {
-        expected_index.emplace(std::move(row.key), std::move(row.value));
-      }
-    }
-    if (purged) continue;
-    CountJob(record, state, &counted[job->queue]);
-    // Memory against rows.
-    if (state.state() == storage::kStateLeased) {
-      ++leased;
-      const Lease* lease = leases_.Find(*job);
-      if (lease == nullptr) return Broken("lease is not in memory", *job);
-      if (lease->state.SerializeAsString() != state.SerializeAsString()) {
-        return Broken("lease in memory differs from its row", *job);
-      }
-      if (state.owner_token() == 0 || state.owner_token() > last_token_) {
-        return Broken("lease with a token never given", *job);
-      }
-    }
-    if (storage::IsEnded(state.state()) && state.owner_token() != 0) {
-      return Broken("ended job with an owner", *job);
-    }
-    if (state.state() == storage::kStateReady) {
-      const ReadyWindow& window = queue->second->windows[static_cast<size_t>(state.priority())];
-      const ReadyWindow::Place place{state.ready_ms(), job->sequence};
-      const bool covered = window.at_tail() || place < window.covered_to();
-      if (covered != window.entries().contains(place)) {
-        return Broken("ready order in memory differs from the index", *job);
-      }
-      covered_ready += covered ? 1 : 0;
-    }
-    if (storage::IsWaiting(state.state()) && !state.started()) {
-      if ((record.has_expiry_ms() && expiry_[0].next_ms > record.expiry_ms()) ||
-          (record.has_expiry_wall_ms() && expiry_[1].next_ms > record.expiry_wall_ms())) {
-        return Broken("expiry would be missed", *job);
-      }
-    }
-    if (state.state() == storage::kStateDelayed) {
-      const bool wall = state.has_due_wall_ms();
-      if (due_[wall ? 1 : 0].next_ms > (wall ? state.due_wall_ms() : state.due_ms())) {
-        return Broken("due time would be missed", *job);
-      }
+
+  bool Has(Family family, const JobKey& job) const {
+    return rows.find(storage::JobRowKey(family, job)) != rows.end();
+  }
+};
+
+absl::Status Engine::CheckJob(const JobKey& job, const std::string& value, Walk* walk) const {
+  record::JobRecord record;
+  if (!record.ParseFromString(value)) return Broken("record cannot be read", job);
+  const auto queue = queue_ids_.find(job.queue);
+  if (queue == queue_ids_.end()) return Broken("job of no queue", job);
+  if (job.sequence >= next_sequence_) return Broken("sequence from the future", job);
+  const auto state_row = walk->rows.find(storage::JobRowKey(Family::kState, job));
+  const auto lease_row = walk->rows.find(storage::JobRowKey(Family::kLease, job));
+  const bool has_state = state_row != walk->rows.end();
+  const bool has_lease = lease_row != walk->rows.end();
+  if (has_state && has_lease) return Broken("two states", job);
+  record::JobState state = storage::FreshState(record, job.sequence);
+  if (has_state && !state.ParseFromString(state_row->second)) {
+    return Broken("state cannot be read", job);
+  }
+  if (has_lease && !state.ParseFromString(lease_row->second)) {
+    return Broken("lease cannot be read", job);
+  }
+  if (has_lease != (state.state() == storage::kStateLeased)) {
+    return Broken("lease row and state disagree", job);
+  }
+  if (record.payload_apart() != walk->Has(Family::kPayload, job)) {
+    return Broken("payload row and record disagree", job);
+  }
+  if (state.has_result() != walk->Has(Family::kResult, job)) {
+    return Broken("result row and state disagree", job);
+  }
+  if (!record.job_id().empty()) {
+    const auto id = walk->rows.find(storage::JobIdKey(job.queue, record.job_id()));
+    if (id == walk->rows.end() || id->second != storage::EncodeNumber(job.sequence)) {
+      return Broken("own id does not lead to the job", job);
     }
   }
-  if (leased != leases_.size()) {
-    return absl::InternalError(
-        absl::StrCat("memory has ", leases_.size(), " leases, the store ", leased));
+  const bool purged = storage::IsPurged(state, queue->second->record);
+  for (storage::Row& row : storage::IndexRows(job, record, state)) {
+    if (purged) {
+      walk->stale_index.insert(std::move(row.key));
+    } else {
+      walk->expected_index.emplace(std::move(row.key), std::move(row.value));
+    }
   }
-  size_t in_windows = 0;
-  for (const auto& [id, queue] : queue_ids_) {
-    for (const ReadyWindow& window : queue->windows) in_windows += window.entries().size();
+  if (purged) return absl::OkStatus();
+  CountJob(record, state, &walk->counted[job.queue]);
+  if (state.state() == storage::kStateLeased) ++walk->leased;
+  return CheckMemoryOf(job, *queue->second, record, state, walk);
+}
+
+absl::Status Engine::CheckMemoryOf(const JobKey& job, const QueueState& queue,
+                                   const record::JobRecord& record, const record::JobState& state,
+                                   Walk* walk) const {
+  if (storage::IsEnded(state.state()) && state.owner_token() != 0) {
+    return Broken("ended job with an owner", job);
   }
-  if (in_windows != covered_ready) {
-    return absl::InternalError(absl::StrCat("memory orders ", in_windows, " ready jobs, of which ",
-                                            covered_ready, " are in the store"));
+  if (state.state() == storage::kStateLeased) {
+    const Lease* lease = leases_.Find(job);
+    if (lease == nullptr) return Broken("lease is not in memory", job);
+    if (lease->state.SerializeAsString() != state.SerializeAsString()) {
+      return Broken("lease in memory differs from its row", job);
+    }
+    if (state.owner_token() == 0 || state.owner_token() > last_token_) {
+      return Broken("lease with a token never given", job);
+    }
   }
-  if (timers_.size() > 3 * queue_ids_.size()) {
-    return absl::InternalError(
-        absl::StrCat(timers_.size(), " timers for ", queue_ids_.size(), " queues"));
+  if (state.state() == storage::kStateReady) {
+    const ReadyWindow& window = queue.windows[static_cast<size_t>(state.priority())];
+    const ReadyWindow::Place place{state.ready_ms(), job.sequence};
+    const bool covered = window.at_tail() || place < window.covered_to();
+    if (covered != window.entries().contains(place)) {
+      return Broken("ready order in memory differs from the index", job);
+    }
+    walk->covered_ready += covered ? 1 : 0;
   }
-  for (const auto& [key, value] : *all) {
+  if (storage::IsWaiting(state.state()) && !state.started()) {
+    if ((record.has_expiry_ms() && expiry_[0].next_ms > record.expiry_ms()) ||
+        (record.has_expiry_wall_ms() && expiry_[1].next_ms > record.expiry_wall_ms())) {
+      return Broken("expiry would be missed", job);
+    }
+  }
+  if (state.state() == storage::kStateDelayed) {
+    const bool wall = state.has_due_wall_ms();
+    if (due_[wall ? 1 : 0].next_ms > (wall ? state.due_wall_ms() : state.due_ms())) {
+      return Broken("due time would be missed", job);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::CheckIndexes(Walk* walk) const {
+  for (const auto& [key, value] : walk->rows) {
     const auto family = storage::FamilyOf(key);
     if (!IsJobIndex(*family)) continue;
-    const auto expected = expected_index.find(key);
-    if (expected != expected_index.end()) {
+    const auto expected = walk->expected_index.find(key);
+    if (expected != walk->expected_index.end()) {
       if (expected->second != value) {
         return absl::InternalError(
             absl::StrCat("index row differs: ", absl::BytesToHexString(key)));
       }
-      expected_index.erase(expected);
+      walk->expected_index.erase(expected);
       continue;
     }
     record::IndexEntry entry;
     const bool time_index = *family != Family::kReady && *family != Family::kEnded;
     const bool of_deleted_queue =
         time_index && entry.ParseFromString(value) && !queue_ids_.contains(entry.queue());
-    if (!of_deleted_queue && stale_allowed.count(key) == 0) {
+    if (!of_deleted_queue && walk->stale_index.count(key) == 0) {
       return absl::InternalError(
           absl::StrCat("index row of no job: ", absl::BytesToHexString(key)));
     }
   }
-  if (!expected_index.empty()) {
-    return absl::InternalError(absl::StrCat("index row is missing: ",
-                                            absl::BytesToHexString(expected_index.begin()->first)));
+  if (walk->expected_index.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(
+      "index row is missing: ", absl::BytesToHexString(walk->expected_index.begin()->first)));
+}
+
+absl::Status Engine::CheckInvariants(const storage::Store& store) const {
+  Walk walk;
+  auto rows = AllRows(store);
+  if (!rows.ok()) return rows.status();
+  walk.rows = *std::move(rows);
+  for (const auto& [key, value] : walk.rows) {
+    const auto family = storage::FamilyOf(key);
+    if (!family.has_value()) {
+      return absl::InternalError(absl::StrCat("unknown key ", absl::BytesToHexString(key)));
+    }
+    if (*family != Family::kJob) continue;
+    const auto job = storage::ParseJobRowKey(Family::kJob, key);
+    if (!job.has_value()) return absl::InternalError("the key of a job cannot be read");
+    if (absl::Status s = CheckJob(*job, value, &walk); !s.ok()) return s;
   }
+  if (walk.leased != leases_.size()) {
+    return absl::InternalError(
+        absl::StrCat("memory has ", leases_.size(), " leases, the store ", walk.leased));
+  }
+  size_t in_windows = 0;
   for (const auto& [id, queue] : queue_ids_) {
-    if (absl::Status s = CompareCounters(queue->record.name(), queue->counters, counted[id]);
+    for (const ReadyWindow& window : queue->windows) in_windows += window.entries().size();
+  }
+  if (in_windows != walk.covered_ready) {
+    return absl::InternalError(absl::StrCat("memory orders ", in_windows, " ready jobs, of which ",
+                                            walk.covered_ready, " are in the store"));
+  }
+  if (timers_.size() > 3 * queue_ids_.size()) {
+    return absl::InternalError(
+        absl::StrCat(timers_.size(), " timers for ", queue_ids_.size(), " queues"));
+  }
+  if (absl::Status s = CheckIndexes(&walk); !s.ok()) return s;
+  for (const auto& [id, queue] : queue_ids_) {
+    if (absl::Status s = CompareCounters(queue->record.name(), queue->counters, walk.counted[id]);
         !s.ok()) {
       return s;
     }

@@ -7,6 +7,7 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -15,32 +16,18 @@ using storage::Read;
 
 namespace {
 
-std::string NameOf(const JobRef& job) {
-  return absl::StrCat("queues/", job.queue, "/jobs/", job.job_id);
-}
-
-absl::Status NotFound(const JobRef& job) {
-  ErrorDetails details;
-  details.reason = Reason::kJobNotFound;
-  details.resource_type = "job";
-  details.resource_name = NameOf(job);
-  return MakeError(std::move(details),
-                   absl::StrCat(NameOf(job), " does not exist, or its record is no longer kept"));
-}
-
 // The refusal for a read that did not find a readable job.
 Result Unreadable(Read read, const JobRef& job) {
   if (read == Read::kUnknown) return Result::NeedsRows();
-  if (read == Read::kAbsent) return Result::Refused(NotFound(job));
-  return Result::Refused(MakeError(
-      Reason::kCorruptRecord, absl::StrCat("the record of ", NameOf(job), " cannot be read")));
+  if (read == Read::kAbsent) return Result::Refused(JobNotFound(job));
+  return Result::Refused(JobUnreadable(job));
 }
 
 Result WrongState(const JobRef& job, const record::JobState& state, absl::string_view what) {
   const absl::string_view name = JobStateName(static_cast<JobState>(state.state()));
   return Result::Refused(MakeError(Reason::kWrongState,
-                                   absl::StrCat(NameOf(job), " is ", name, ": ", what),
-                                   {{"job", NameOf(job)}, {"state", std::string(name)}}));
+                                   absl::StrCat(JobName(job), " is ", name, ": ", what),
+                                   {{"job", JobName(job)}, {"state", std::string(name)}}));
 }
 
 }  // namespace
@@ -81,27 +68,9 @@ Result Engine::Handle(const RedriveCommand& command, const Now& now) {
   if (!Allows(static_cast<JobState>(row.state.state()), Event::kRedrive)) {
     return WrongState(command.job, row.state, "only dead and cancelled jobs can be redriven");
   }
-  if (low_space_) {
-    ErrorDetails details;
-    details.reason = Reason::kStoreLowSpace;
-    details.retry_after_ms = 5 * kSecondMs;
-    return Result::Refused(MakeError(
-        std::move(details), "the broker's disk is nearly full: no job is revived until space "
-                            "returns"));
-  }
-  const record::QueueSettings& settings = queue->record.settings();
-  const record::QueueCounters& c = queue->counters;
-  if ((settings.has_max_jobs() &&
-       c.ready() + c.delayed() + c.held() + c.leased() >= settings.max_jobs()) ||
-      (settings.has_max_bytes() && c.waiting_bytes() + c.leased_bytes() +
-                                           row.record.size_bytes() > settings.max_bytes())) {
-    ErrorDetails details;
-    details.reason = Reason::kQueueFull;
-    details.metadata = {{"queue", command.job.queue}};
-    details.retry_after_ms = kSecondMs;
-    return Result::Refused(
-        MakeError(std::move(details), absl::StrCat("queue ", command.job.queue, " is full")));
-  }
+  if (low_space_) return Result::Refused(LowSpace());
+  absl::Status room = CheckRoom(*queue, 1, row.record.size_bytes());
+  if (!room.ok()) return Result::Refused(std::move(room));
   record::JobState after = row.state;
   ClearOwner(&after);
   after.set_state(static_cast<int32_t>(JobState::kReady));

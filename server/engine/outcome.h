@@ -14,8 +14,8 @@
 
 namespace stint::engine {
 
-// A job with everything the API shows of it. `record.payload` is filled in also when the
-// payload has a row of its own.
+// A job with everything the API shows of it. In a lease `record.payload` is filled in also when
+// the payload has a row of its own; a JobReply may do without it.
 struct JobSnapshot {
   std::string queue;
   std::string job_id;

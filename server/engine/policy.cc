@@ -61,9 +61,9 @@ int64_t RetryDelayMs(const record::JobRecord& job, const record::QueueSettings& 
                                               : kDefaultRetryJitter;
   if (initial == 0 || max == 0) return 0;
   // In floating point a large power becomes infinity, never negative.
-  const double exact = std::min(static_cast<double>(max),
-                                static_cast<double>(initial) *
-                                    std::pow(multiplier, std::max(failures, 1) - 1));
+  const double exact =
+      std::min(static_cast<double>(max),
+               static_cast<double>(initial) * std::pow(multiplier, std::max(failures, 1) - 1));
   const double spread = exact * jitter * (2.0 * Unit(Mix(entropy, 0)) - 1.0);
   const double wait = std::clamp(exact + spread, 1.0, static_cast<double>(max));
   return std::llround(wait);

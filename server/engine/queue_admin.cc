@@ -8,6 +8,7 @@
 #include "server/engine/engine.h"
 #include "server/engine/error.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -15,19 +16,6 @@ namespace stint::engine {
 using storage::EndedClass;
 
 namespace {
-
-absl::Status NotFound(absl::string_view queue) {
-  ErrorDetails details;
-  details.reason = Reason::kQueueNotFound;
-  details.resource_type = "queue";
-  details.resource_name = absl::StrCat("queues/", queue);
-  return MakeError(std::move(details), absl::StrCat("there is no queue ", queue));
-}
-
-absl::Status TooManyQueues() {
-  return MakeError(Reason::kQuota,
-                   absl::StrCat("there are ", kMaxQueues, " queues already; delete some"));
-}
 
 // Takes over one named field of the settings.
 void TakeField(const std::string& field, const record::QueueSettings& from,
@@ -50,12 +38,7 @@ Result Engine::Handle(const CreateQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
   if (queue != nullptr && !queue->record.ephemeral()) {
-    ErrorDetails details;
-    details.reason = Reason::kQueueExists;
-    details.resource_type = "queue";
-    details.resource_name = absl::StrCat("queues/", command.queue);
-    return Result::Refused(MakeError(
-        std::move(details), absl::StrCat("queue ", command.queue, " exists; update it instead")));
+    return Result::Refused(QueueExists(command.queue));
   }
   if (queue == nullptr && queues_.size() >= kMaxQueues) return Result::Refused(TooManyQueues());
 
@@ -75,7 +58,7 @@ Result Engine::Handle(const CreateQueueCommand& command, const Now& now) {
 Result Engine::Handle(const UpdateQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   if (command.expected_version != 0 && command.expected_version != queue->record.version()) {
     return Result::Refused(
         MakeError(Reason::kEtagMismatch,
@@ -104,7 +87,7 @@ Result Engine::Handle(const UpdateQueueCommand& command, const Now& now) {
 Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   const record::QueueCounters& c = queue->counters;
   const int64_t jobs =
       c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead();
@@ -122,7 +105,7 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
 Result Engine::Handle(const PauseQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr && !command.paused) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr && !command.paused) return Result::Refused(QueueNotFound(command.queue));
   if (queue == nullptr && queues_.size() >= kMaxQueues) return Result::Refused(TooManyQueues());
   if (queue == nullptr) queue = AddQueue(command.queue, false, now);
   if (queue->record.paused() != command.paused) {
@@ -140,7 +123,7 @@ Result Engine::Handle(const PauseQueueCommand& command, const Now& now) {
 Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
 
   // From this commit on, every waiting job that entered its state at or under the bound is
   // gone (IsPurged); its rows go in steps.
@@ -185,7 +168,7 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
 
 Result Engine::Handle(const QueueStatsCommand& command, const Now& now) {
   QueueState* queue = FindQueue(command.queue);
-  if (queue == nullptr) return Result::Refused(NotFound(command.queue));
+  if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   QueueStatsReply reply;
   reply.counters = queue->counters;
   if (!KnowHeads(queue)) return Result::NeedsRows();

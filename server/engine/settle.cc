@@ -8,6 +8,7 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -32,19 +33,6 @@ SettleResult Refusal(const SettleItem& item, absl::Status status) {
   result.kind = item.kind;
   result.status = std::move(status);
   return result;
-}
-
-std::string NameOf(const JobRef& job) {
-  return absl::StrCat("queues/", job.queue, "/jobs/", job.job_id);
-}
-
-absl::Status NotFound(const JobRef& job) {
-  ErrorDetails details;
-  details.reason = Reason::kJobNotFound;
-  details.resource_type = "job";
-  details.resource_name = NameOf(job);
-  return MakeError(std::move(details),
-                   absl::StrCat(NameOf(job), " does not exist, or its record is no longer kept"));
 }
 
 }  // namespace
@@ -72,17 +60,10 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
       break;
     case Read::kCorrupt:
     case Read::kUnknown:  // all rows were fetched
-      return Refusal(item, MakeError(Reason::kCorruptRecord,
-                                     absl::StrCat("the record of ", NameOf(item.job),
-                                                  " cannot be read")));
-    case Read::kAbsent: {
-      const record::SettleAnswer* answer =
-          queue == nullptr ? nullptr : removed_.Find(queue->id, item.job.job_id, item.token);
-      if (answer != nullptr && answer->kind() == static_cast<int32_t>(item.kind)) {
-        return FromAnswer(*answer);
-      }
-      return Refusal(item, NotFound(item.job));
-    }
+      return Refusal(item, JobUnreadable(item.job));
+    case Read::kAbsent:
+      if (const auto answer = RepeatRemoved(queue, item)) return *answer;
+      return Refusal(item, JobNotFound(item.job));
   }
   if (row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
       Allows(static_cast<JobState>(row.state.state()), Event::kSettle)) {
@@ -92,7 +73,17 @@ SettleResult Engine::SettleOne(const SettleItem& item, const Now& now) {
   if (last.token() == item.token && last.kind() == static_cast<int32_t>(item.kind)) {
     return FromAnswer(last);
   }
+  // The id may have been given to another job since.
+  if (const auto answer = RepeatRemoved(queue, item)) return *answer;
   return RefuseSettle(*queue, row, item);
+}
+
+std::optional<SettleResult> Engine::RepeatRemoved(const QueueState* queue,
+                                                  const SettleItem& item) const {
+  if (queue == nullptr) return std::nullopt;
+  const record::SettleAnswer* answer = removed_.Find(queue->id, item.job.job_id, item.token);
+  if (answer == nullptr || answer->kind() != static_cast<int32_t>(item.kind)) return std::nullopt;
+  return FromAnswer(*answer);
 }
 
 SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
@@ -102,24 +93,22 @@ SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
   std::string holder = row.state.owner_token() == 0 ? "nobody"
                        : row.state.worker().empty() ? "an anonymous worker"
                                                     : "worker " + row.state.worker();
-  return Refusal(
-      item,
-      MakeError(Reason::kLeaseLost,
-                absl::StrCat("token ", item.token, " does not own ", NameOf(item.job),
-                             " (any more): it is ", JobStateName(state), " in attempt ", attempt,
-                             ", held by ", holder, "; stop working on it"),
-                {{"job", NameOf(item.job)},
-                 {"queue", queue.record.name()},
-                 {"state", std::string(JobStateName(state))},
-                 {"attempt", absl::StrCat(attempt)},
-                 {"worker", row.state.worker()}}));
+  return Refusal(item,
+                 MakeError(Reason::kLeaseLost,
+                           absl::StrCat("token ", item.token, " does not own ", JobName(item.job),
+                                        " (any more): it is ", JobStateName(state), " in attempt ",
+                                        attempt, ", held by ", holder, "; stop working on it"),
+                           {{"job", JobName(item.job)},
+                            {"queue", queue.record.name()},
+                            {"state", std::string(JobStateName(state))},
+                            {"attempt", absl::StrCat(attempt)},
+                            {"worker", row.state.worker()}}));
 }
 
 SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& item,
                             const Now& now) {
-  record::JobState after = row->state.state() == storage::kStateLeased
-                               ? row->state
-                               : TakeBackLapse(row->state);
+  record::JobState after =
+      row->state.state() == storage::kStateLeased ? row->state : TakeBackLapse(row->state);
   const bool cancel = after.cancel_requested();
   if (item.release_reason != ReleaseReason::kKindUnknown) after.set_kind_releases(0);
 
@@ -134,8 +123,7 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
     case SettleKind::kFail:
       AddAttempt(after, AttemptOutcome::kFailed, item.error, now, &after);
       after.set_last_error(item.error);
-      result.retry_delay_ms =
-          ChargeFailure(*queue, *row, item.delay_ms, now, &after, &reason);
+      result.retry_delay_ms = ChargeFailure(*queue, *row, item.delay_ms, now, &after, &reason);
       if (cancel) {
         reason = EndReason::kCancelledByClient;
       } else if (item.no_retry) {
@@ -170,10 +158,10 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
   answer->set_retry_delay_ms(ends ? 0 : result.retry_delay_ms);
   answer->set_next_attempt(ends ? 0 : 1 + after.total_failures() + after.total_losses());
   if (ends) {
-    answer->set_state(static_cast<int32_t>(
-        reason == EndReason::kCompleted           ? JobState::kCompleted
-        : reason == EndReason::kCancelledByClient ? JobState::kCancelled
-                                                  : JobState::kDead));
+    answer->set_state(static_cast<int32_t>(reason == EndReason::kCompleted ? JobState::kCompleted
+                                           : reason == EndReason::kCancelledByClient
+                                               ? JobState::kCancelled
+                                               : JobState::kDead));
     result = FromAnswer(*answer);
     const absl::string_view kept_result =
         reason == EndReason::kCompleted ? absl::string_view(item.result) : absl::string_view();

@@ -1,8 +1,7 @@
 #include "server/runtime/loop.h"
 
 #include <algorithm>
-#include <iterator>
-#include <variant>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/error.h"
@@ -10,28 +9,13 @@
 
 namespace stint::runtime {
 
-using engine::Outcome;
 using engine::Reason;
-using engine::Verdict;
 
 namespace {
 
 // How often the loop looks around by itself. Well under kStallMs, so that waiting for calls
 // is never taken for a stall.
 constexpr int64_t kLongestWaitMs = 500;
-// Rounds of fetching for one group. What needs more is applied again in the next one.
-constexpr int kMaxRounds = 4;
-// More groups than any command needs; a sign of a mistake, not of load.
-constexpr int kMaxCarried = 100;
-
-absl::Status Expired() {
-  return engine::MakeError(Reason::kCallExpired,
-                           "nobody waited for the answer any more; the call had no effect");
-}
-
-absl::Status JobGone() {
-  return engine::MakeError(Reason::kJobNotFound, "the job was removed before it ended");
-}
 
 absl::Status Unavailable(Reason reason, absl::string_view message) {
   engine::ErrorDetails details;
@@ -40,7 +24,18 @@ absl::Status Unavailable(Reason reason, absl::string_view message) {
   return engine::MakeError(std::move(details), message);
 }
 
+absl::Status Recovering() {
+  return Unavailable(Reason::kStoreRecovering,
+                     "the disk is full and the store is being opened again: outcome unknown, "
+                     "repeat the call with the same request_id or token");
+}
+
 }  // namespace
+
+absl::Status CallExpired() {
+  return engine::MakeError(Reason::kCallExpired,
+                           "nobody waited for the answer any more; the call had no effect");
+}
 
 Loop::Loop(storage::Store* store, const Clock* clock, Executor* executor,
            const LoopOptions& options, LoopHooks hooks)
@@ -101,12 +96,14 @@ bool Loop::Step() {
     StoreFailed(std::exchange(failure_, absl::OkStatus()));
     return true;
   }
+  if (recovering_) return Reopen();
   // Nothing more can be decided until the group in sync is durable; the pass is not complete.
   if (open_.has_value() && syncing_ != nullptr) return worked;
 
   const engine::Now now = Now();
   NoticeStall(now);
-  EverySecond();
+  EverySecond(now);
+  if (!failure_.ok()) return syncing_ == nullptr;
   if (!open_.has_value()) worked = OpenGroup(now) || worked;
   if (failed_) return false;
   if (!failure_.ok()) return true;
@@ -114,7 +111,6 @@ bool Loop::Step() {
     CommitGroup();
     worked = true;
   }
-  last_pass_boot_ms_ = clock_->BootMs();
   return worked;
 }
 
@@ -154,7 +150,10 @@ void Loop::StoreFailed(const absl::Status& why) {
 }
 
 void Loop::NoticeStall(const engine::Now& now) {
-  const int64_t gap_ms = clock_->BootMs() - last_pass_boot_ms_;
+  // From one pass's look at the clock to the next one's, so that a stall in the middle of a
+  // pass is seen as well.
+  const int64_t boot_ms = clock_->BootMs();
+  const int64_t gap_ms = boot_ms - std::exchange(last_pass_boot_ms_, boot_ms);
   hold_lapses_ = gap_ms > engine::kStallMs;
   if (!hold_lapses_) return;
   engine_.ForgiveStall(gap_ms, now);
@@ -164,7 +163,7 @@ void Loop::NoticeStall(const engine::Now& now) {
   }
 }
 
-void Loop::EverySecond() {
+void Loop::EverySecond(const engine::Now& now) {
   const int64_t boot_ms = clock_->BootMs();
   if (boot_ms >= trailer_at_ms_) {
     write_trailer_ = true;
@@ -173,257 +172,23 @@ void Loop::EverySecond() {
   if (boot_ms - last_second_boot_ms_ < engine::kSecondMs) return;
   last_second_boot_ms_ = boot_ms;
   const storage::Space space = store_->CheckSpace();
-  if (space.low != engine_.low_space() && hooks_.on_notice) {
-    hooks_.on_notice(space.low
-                         ? absl::StrCat("disk nearly full (", space.free_bytes,
-                                        " bytes free): new jobs are refused, all else goes on")
-                         : "disk space has returned: new jobs are taken again");
-  }
   engine_.set_low_space(space.low);
+  if (space.tight) engine_.GiveUpHistory(now);
+  if (space.stuck) {
+    failure_ = absl::ResourceExhaustedError("what was deleted gives no space back until then");
+  }
   // Broker time on disk keeps up while anything waits for it.
   if (engine_.HasPending()) write_trailer_ = true;
   for (ParkedCall& gone : matcher_.TakeAbandoned()) {
     if (gone.job.has_value()) engine_.Unwatch(*gone.job);
     std::vector<Reply> reply;
-    reply.push_back({std::move(gone.call.done), {Expired(), {}}});
+    reply.push_back({std::move(gone.call.done), {CallExpired(), {}}});
     Publish(&reply);
   }
   // Wake-ups are for speed; this look is for correctness.
   for (const std::string& queue : matcher_.Queues()) {
     if (engine_.ReadyIn(queue) > 0) runnable_.insert(queue);
   }
-}
-
-void Loop::StartDraining(std::vector<Item>* items) {
-  draining_ = true;
-  engine_.set_draining(true);
-  runnable_.clear();
-  for (Item& item : std::exchange(*items, {})) {
-    if (item.parked.has_value()) {
-      EndWait(*std::move(item.parked), items);
-    } else {
-      items->push_back(std::move(item));
-    }
-  }
-  for (ParkedCall& parked : matcher_.TakeAll()) EndWait(std::move(parked), items);
-}
-
-void Loop::EndWait(ParkedCall parked, std::vector<Item>* items) {
-  if (!parked.job.has_value()) {
-    Answer(&parked.call, {absl::OkStatus(), engine::LeaseReply{}});
-    return;
-  }
-  // Answered with the job as it is.
-  engine_.Unwatch(*parked.job);
-  std::get<engine::WaitJobCommand>(parked.call.command).wait_ms = 0;
-  Item item;
-  item.call = std::move(parked.call);
-  items->push_back(std::move(item));
-}
-
-const engine::Command& Loop::Item::command() const {
-  if (call.has_value()) return call->command;
-  if (parked.has_value()) return parked->call.command;
-  return own;
-}
-
-bool Loop::OpenGroup(const engine::Now& now) {
-  open_.emplace();
-  served_ = 0;
-  std::vector<Item> items = std::exchange(carried_, {});
-  std::vector<Item> due = std::exchange(carried_due_, {});
-  if (drain_asked_.load() && !draining_) StartDraining(&items);
-  for (ParkedCall& parked : matcher_.TakeExpired(now.broker_ms)) {
-    EndWait(std::move(parked), &items);
-  }
-  for (Call& call : inbox_.Take()) {
-    Item item;
-    item.call = std::move(call);
-    items.push_back(std::move(item));
-  }
-  for (engine::Command& command :
-       engine_.DueCommands(now, engine::kMaxGroupOperations / 4, !hold_lapses_)) {
-    Item item;
-    item.own = std::move(command);
-    due.push_back(std::move(item));
-  }
-  if (items.empty() && due.empty() && runnable_.empty() && !write_trailer_ &&
-      open_->replies.empty()) {
-    open_.reset();
-    return false;
-  }
-  if (absl::Status s = ApplyAll(&items, &due, now); !s.ok()) {
-    // Calls that have not been answered in this group get the same answer as those that have.
-    for (std::vector<Item>* list : {&items, &due}) {
-      for (Item& item : *list) {
-        if (item.done) continue;
-        if (item.call.has_value()) Answer(&*item.call, {});
-        if (item.parked.has_value()) Answer(&item.parked->call, {});
-      }
-    }
-    failure_ = std::move(s);
-    return true;
-  }
-  open_->writes = engine_.HasChanges() || write_trailer_;
-  return true;
-}
-
-absl::Status Loop::ApplyAll(std::vector<Item>* items, std::vector<Item>* due,
-                            const engine::Now& now) {
-  rows_.Forget(synced_group());
-  rows_.BeginGroup();
-  int rounds = 0;
-  while (ApplyPass(items, due, now) && rows_.HasNeeds() && rounds < kMaxRounds) {
-    if (absl::Status s = rows_.Fetch(*store_); !s.ok()) return s;
-    ++rounds;
-  }
-  if (absl::Status s = Carry(items, &carried_); !s.ok()) return s;
-  return Carry(due, &carried_due_);
-}
-
-bool Loop::ApplyPass(std::vector<Item>* items, std::vector<Item>* due, const engine::Now& now) {
-  engine_.BeginPass();
-  bool settle_pending = false;
-  for (Item& item : *items) {
-    if (!item.done && !item.again) ApplyItem(&item, now);
-    settle_pending = settle_pending || (!item.done && LaneOf(item.command()) == Lane::kSettle);
-  }
-  // Settles and heartbeats come before the lapses they prevent.
-  for (Item& item : *due) {
-    if (!item.done && !settle_pending) ApplyItem(&item, now);
-  }
-  AnswerEnded();
-  ServeWoken(items, now);
-  const auto needs_rows = [](const Item& item) { return !item.done && !item.again; };
-  return std::any_of(items->begin(), items->end(), needs_rows) ||
-         std::any_of(due->begin(), due->end(), needs_rows);
-}
-
-absl::Status Loop::Carry(std::vector<Item>* items, std::vector<Item>* carried) {
-  for (Item& item : *items) {
-    if (item.done) continue;
-    if (!std::exchange(item.again, false) && ++item.carried > kMaxCarried) {
-      return absl::InternalError("a command does not come to an end; this is a bug");
-    }
-    carried->push_back(std::move(item));
-    item.done = true;
-  }
-  return absl::OkStatus();
-}
-
-void Loop::ApplyItem(Item* item, const engine::Now& now) {
-  Call* call = item->call.has_value()     ? &*item->call
-               : item->parked.has_value() ? &item->parked->call
-                                          : nullptr;
-  if (call != nullptr && call->abandoned && call->abandoned()) {
-    Answer(call, {Expired(), {}});
-    item->done = true;
-    return;
-  }
-  engine::Result result = engine_.Apply(item->command(), now);
-  switch (result.verdict) {
-    case Verdict::kNeedsRows:
-      return;
-    case Verdict::kAgain:
-      item->again = true;
-      return;
-    case Verdict::kParked:
-      item->done = true;
-      ParkItem(item, result, now);
-      return;
-    case Verdict::kDone:
-      item->done = true;
-      if (call == nullptr) {
-        if (!result.outcome.status.ok() && hooks_.on_notice) {
-          hooks_.on_notice(std::string(result.outcome.status.message()));
-        }
-        return;
-      }
-      if (auto* info = std::get_if<engine::ServerInfoReply>(&result.outcome.body)) {
-        info->parked_calls = static_cast<int64_t>(matcher_.size());
-        info->synced_group = synced_group();
-      }
-      Answer(call, std::move(result.outcome));
-      return;
-  }
-}
-
-void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now& now) {
-  if (item->parked.has_value()) {
-    matcher_.Park(*std::move(item->parked));
-    return;
-  }
-  Call* call = &*item->call;
-  if (draining_) {
-    // No wait begins any more: it is answered with the job as it is.
-    std::get<engine::WaitJobCommand>(call->command).wait_ms = 0;
-    item->done = false;
-    ApplyItem(item, now);
-    return;
-  }
-  if (matcher_.size() >= options_.max_parked_calls) {
-    engine::ErrorDetails details;
-    details.reason = Reason::kOverloaded;
-    details.retry_after_ms = engine::kSecondMs;
-    Answer(call, {engine::MakeError(std::move(details),
-                                    absl::StrCat(matcher_.size(), " calls are waiting already; ",
-                                                 "call again without a wait, or later")),
-                  {}});
-    return;
-  }
-  ParkedCall parked;
-  parked.id = matcher_.NextId();
-  if (const auto* wait = std::get_if<engine::WaitJobCommand>(&call->command)) {
-    parked.job = result.parked_job;
-    parked.deadline_ms = now.broker_ms + wait->wait_ms;
-    engine_.Watch(result.parked_job);
-  } else {
-    parked.deadline_ms = now.broker_ms + std::get<engine::LeaseCommand>(call->command).wait_ms;
-  }
-  parked.call = std::move(*call);
-  matcher_.Park(std::move(parked));
-}
-
-void Loop::ServeWoken(std::vector<Item>* items, const engine::Now& now) {
-  for (std::string& queue : engine_.TakeWoken()) runnable_.insert(std::move(queue));
-  if (draining_) runnable_.clear();
-  for (auto it = runnable_.begin(); it != runnable_.end();) {
-    const std::string& queue = *it;
-    bool none_for_it = false;
-    while (!none_for_it && engine_.UnclaimedIn(queue) > 0) {
-      // The rest of a long line goes into the next group.
-      if (served_ >= engine::kMaxGroupOperations) return;
-      Item item;
-      item.parked = matcher_.TakeFirst(queue);
-      if (!item.parked.has_value()) break;
-      served_ +=
-          std::min(OperationsOf(item.command()), static_cast<size_t>(engine_.UnclaimedIn(queue)));
-      const size_t waiting = matcher_.size();
-      ApplyItem(&item, now);
-      none_for_it = matcher_.size() > waiting;  // it waits again
-      if (!item.done) items->push_back(std::move(item));
-    }
-    // Calls may leave some of what they claim, so that is looked at again.
-    const bool over = none_for_it || engine_.ReadyIn(queue) == 0 || !matcher_.HasWaiters(queue);
-    it = over ? runnable_.erase(it) : std::next(it);
-  }
-}
-
-void Loop::AnswerEnded() {
-  for (engine::EndedJob& ended : engine_.TakeEnded()) {
-    for (ParkedCall& parked : matcher_.TakeWaitersOf(ended.key)) {
-      engine_.Unwatch(ended.key);
-      if (ended.reply.has_value()) {
-        Answer(&parked.call, {absl::OkStatus(), *ended.reply});
-      } else {
-        Answer(&parked.call, {JobGone(), {}});
-      }
-    }
-  }
-}
-
-void Loop::Answer(Call* call, Outcome outcome) {
-  open_->replies.push_back({std::move(call->done), std::move(outcome)});
 }
 
 void Loop::CommitGroup() {
@@ -490,17 +255,39 @@ void Loop::Recover(const absl::Status& why) {
     hooks_.on_notice(absl::StrCat("the disk is full (", why.message(),
                                   "); opening the store again in low space"));
   }
-  AnswerGroups(Unavailable(Reason::kStoreRecovering,
-                           "the disk was full while the call was being written: outcome "
-                           "unknown, repeat it with the same request_id or token"));
-  if (absl::Status s = store_->Recover(); !s.ok()) return Fail(s);
-  if (absl::Status s = engine_.Load(*store_, Now()); !s.ok()) return Fail(s);
+  AnswerGroups(Recovering());
+  recovering_ = true;
+  last_reopen_boot_ms_ = 0;
+  Reopen();
+}
+
+bool Loop::Reopen() {
+  std::vector<Reply> replies;
+  for (Call& call : inbox_.Take()) replies.push_back({std::move(call.done), {Recovering(), {}}});
+  const bool worked = !replies.empty();
+  Publish(&replies);
+  const int64_t boot_ms = clock_->BootMs();
+  if (last_reopen_boot_ms_ != 0 && boot_ms - last_reopen_boot_ms_ < engine::kSecondMs) {
+    return worked;
+  }
+  last_reopen_boot_ms_ = boot_ms;
+  absl::Status opened = store_->Recover();
+  // There may be no room even to open: try again until there is.
+  if (absl::IsResourceExhausted(opened)) return worked;
+  if (opened.ok()) opened = engine_.Load(*store_, Now());
+  if (!opened.ok()) {
+    Fail(opened);
+    return true;
+  }
+  recovering_ = false;
   last_group_ = engine_.loaded_group().group();
   synced_.store(last_group_, std::memory_order_release);
   engine_.set_draining(draining_);
   engine_.set_low_space(store_->CheckSpace().low);
   write_trailer_ = false;
   trailer_at_ms_ = INT64_MAX;
+  last_pass_boot_ms_ = clock_->BootMs();
+  return true;
 }
 
 void Loop::Fail(const absl::Status& why) {

@@ -46,6 +46,9 @@ struct LoopOptions {
   int64_t trailer_ms = 20;
 };
 
+// The answer to a call that was dropped because nobody waited for it any more.
+absl::Status CallExpired();
+
 struct LoopHooks {
   // The store failed for good; called once, from any thread. The process has to stop.
   std::function<void(const absl::Status&)> on_fatal;
@@ -94,8 +97,10 @@ class Loop final : public Gateway {
     engine::Outcome outcome;
   };
   struct Group {
-    uint64_t number = 0;
-    bool writes = false;
+    // Spelled out for clang 14, which cannot make one inside this class otherwise.
+    Group() : number(0), writes(false) {}
+    uint64_t number;
+    bool writes;
     std::vector<Reply> replies;
   };
   // A command on its way through the passes of a group.
@@ -116,7 +121,7 @@ class Loop final : public Gateway {
   // Takes note of how the group in sync came out.
   bool FinishSync();
   void NoticeStall(const engine::Now& now);
-  void EverySecond();
+  void EverySecond(const engine::Now& now);
   void StartDraining(std::vector<Item>* items);
   // Collects and applies the next group; false: there was nothing to do.
   bool OpenGroup(const engine::Now& now);
@@ -138,6 +143,8 @@ class Loop final : public Gateway {
   void StoreFailed(const absl::Status& why);
   // Full disk: answers the groups under way, opens the store again, rebuilds memory.
   void Recover(const absl::Status& why);
+  // Tries to open the store again, about once a second; true: something was done.
+  bool Reopen();
   void Fail(const absl::Status& why);
   void AnswerGroups(const absl::Status& status);
 
@@ -173,6 +180,9 @@ class Loop final : public Gateway {
   uint64_t passes_ = 0;
   bool draining_ = false;
   bool hold_lapses_ = false;
+  // The store is closed for want of space; see Reopen.
+  bool recovering_ = false;
+  int64_t last_reopen_boot_ms_ = 0;
   int64_t last_pass_boot_ms_ = 0;
   int64_t last_second_boot_ms_ = 0;
   // Boot time at which a trailer is due; INT64_MAX: none.

@@ -1,1 +1,2 @@
-stint_test(NAME store_conformance_test SOURCES store_conformance_test.cc LIBS stint_rocks)
+stint_test(NAME store_conformance_test SOURCES store_conformance_test.cc LIBS stint_rocks
+           LABELS tsan TIMEOUT 180)

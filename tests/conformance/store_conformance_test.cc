@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "storage/format.h"
 #include "storage/keys.h"
@@ -188,9 +191,13 @@ TEST_P(StoreConformance, ScanStopsAtItsLimit) {
 }
 
 TEST_P(StoreConformance, ScanCrossesFamilies) {
-  const Keys keys = {MetaKey("group"), QueueKey(7), JobRowKey(Family::kJob, {7, 1}),
-                     ReadyRowKey({7, 5, 100, 1}), JobRowKey(Family::kLease, {7, 2}),
-                     RequestRowKey(3, "hash"), "no family of ours"};
+  const Keys keys = {MetaKey("group"),
+                     QueueKey(7),
+                     JobRowKey(Family::kJob, {7, 1}),
+                     ReadyRowKey({7, 5, 100, 1}),
+                     JobRowKey(Family::kLease, {7, 2}),
+                     RequestRowKey(3, "hash"),
+                     "no family of ours"};
   Write(Puts(keys));
   Keys sorted = keys;
   std::sort(sorted.begin(), sorted.end());
@@ -330,62 +337,121 @@ TEST_P(StoreConformance, SaysWhetherThereIsRoom) {
   EXPECT_GT(space.free_bytes, 0u);
 }
 
-// Random batches against a plain map, with reopenings and unsynced commits in between.
-TEST_P(StoreConformance, AgreesWithAMapOverRandomBatches) {
-  std::mt19937 random(20240601);
-  const auto draw = [&random](uint32_t below) { return static_cast<uint32_t>(random() % below); };
-  const auto key = [&draw] {
-    switch (draw(5)) {
-      case 0:
-        return JobRowKey(Family::kJob, {draw(3), draw(20)});
-      case 1:
-        return JobRowKey(Family::kLease, {draw(3), draw(20)});
-      case 2:
-        return ReadyRowKey({draw(3), static_cast<uint8_t>(draw(10)), draw(5), draw(5)});
-      case 3:
-        return RequestRowKey(draw(4), absl::StrCat(draw(9)));
-      default:
-        return absl::StrCat(draw(50));
+// One thread commits, one syncs, two read: each read sees one whole commit, and never an older
+// one than the read before it.
+TEST_P(StoreConformance, ReadsBesideCommitsAndSyncsSeeWholeCommits) {
+  constexpr uint64_t kCommits = 400;
+  const Keys keys = {MetaKey("x"), JobRowKey(Family::kJob, {1, 1}),
+                     JobRowKey(Family::kLease, {1, 1}), "of no family"};
+  std::atomic<uint64_t> committed{0};
+  std::atomic<bool> done{false};
+  std::thread committer([&] {
+    for (uint64_t i = 1; i <= kCommits; ++i) {
+      Batch batch;
+      for (const std::string& key : keys) batch.Put(key, absl::StrCat(i));
+      Commit(batch);
+      committed = i;
+      committed.notify_all();
     }
+  });
+  std::thread syncer([&] {
+    for (uint64_t synced = 0; synced < kCommits;) {
+      committed.wait(synced);
+      synced = committed;
+      EXPECT_TRUE(store_->Sync(synced).ok());
+    }
+    done = true;
+  });
+  const auto read = [&] {
+    uint64_t last = 0;
+    for (bool last_time = false; !last_time;) {
+      last_time = done;
+      auto values = store_->MultiGet(keys);
+      ASSERT_TRUE(values.ok()) << values.status();
+      uint64_t seen = 0;
+      if (values->at(0)) {
+        ASSERT_TRUE(absl::SimpleAtoi(*values->at(0), &seen));
+      }
+      for (const auto& value : *values) ASSERT_EQ(value, values->at(0));
+      ASSERT_GE(seen, last);
+      last = seen;
+    }
+    EXPECT_EQ(last, kCommits);
   };
-  std::map<std::string, std::string> expected;
-  uint64_t group = 0;
-  for (int round = 0; round < 300; ++round) {
+  std::thread reader(read);
+  read();
+  reader.join();
+  committer.join();
+  syncer.join();
+}
+
+// Random keys and batches, over several column families.
+class RandomBatches {
+ public:
+  uint32_t Draw(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+
+  std::string Key() {
+    switch (Draw(5)) {
+      case 0:
+        return JobRowKey(Family::kJob, {Draw(3), Draw(20)});
+      case 1:
+        return JobRowKey(Family::kLease, {Draw(3), Draw(20)});
+      case 2:
+        return ReadyRowKey({Draw(3), static_cast<uint8_t>(Draw(10)), Draw(5), Draw(5)});
+      case 3:
+        return RequestRowKey(Draw(4), absl::StrCat(Draw(9)));
+      default:
+        return absl::StrCat(Draw(50));
+    }
+  }
+
+  // A batch, applied to `expected` as well.
+  Batch Next(std::map<std::string, std::string>* expected) {
+    ++group_;
     Batch batch;
-    for (uint32_t i = draw(20); i > 0; --i) {
-      const std::string first = key();
-      switch (draw(6)) {
-        case 0:
-          batch.Delete(first);
-          expected.erase(first);
-          break;
-        case 1: {
-          const std::string end = key();
-          // Not over the rows that the store itself needs.
-          if (first < FamilyBegin(Family::kMeta) && end > FamilyBegin(Family::kMeta)) break;
-          batch.DeleteRange(first, end);
-          if (first < end) {
-            expected.erase(expected.lower_bound(first), expected.lower_bound(end));
-          }
-          break;
+    for (uint32_t i = Draw(20); i > 0; --i) {
+      const std::string first = Key();
+      const uint32_t kind = Draw(6);
+      const std::string end = Key();
+      // Ranges not over the rows that the store itself needs.
+      const bool over_meta = first < FamilyBegin(Family::kMeta) && end > FamilyBegin(Family::kMeta);
+      if (kind == 0) {
+        batch.Delete(first);
+        expected->erase(first);
+      } else if (kind == 1 && !over_meta) {
+        batch.DeleteRange(first, end);
+        if (first < end) {
+          expected->erase(expected->lower_bound(first), expected->lower_bound(end));
         }
-        default:
-          batch.Put(first, absl::StrCat(round, "/", i));
-          expected[first] = absl::StrCat(round, "/", i);
+      } else {
+        batch.Put(first, absl::StrCat(group_, "/", i));
+        (*expected)[first] = absl::StrCat(group_, "/", i);
       }
     }
-    record::GroupRecord mark;
-    mark.set_group(++group);
-    batch.Put(MetaKey("group"), mark.SerializeAsString());
-    expected[MetaKey("group")] = mark.SerializeAsString();
-    batch.set_mark({group, group - 1});
-    const Ticket ticket = Commit(batch);
-    if (draw(3) != 0) continue;
-    ASSERT_TRUE(store_->Sync(ticket).ok());
-    if (draw(10) == 0) Reopen();
+    record::GroupRecord record;
+    record.set_group(group_);
+    batch.Put(MetaKey("group"), record.SerializeAsString());
+    (*expected)[MetaKey("group")] = record.SerializeAsString();
+    batch.set_mark({group_, group_ - 1});
+    return batch;
+  }
 
-    const std::string from = key();
-    const std::string to = draw(3) == 0 ? "\xff" : key();
+ private:
+  std::mt19937 random_{20240601};
+  uint64_t group_ = 0;
+};
+
+TEST_P(StoreConformance, AgreesWithAMapOverRandomBatches) {
+  RandomBatches random;
+  std::map<std::string, std::string> expected;
+  for (int round = 0; round < 300; ++round) {
+    const Ticket ticket = Commit(random.Next(&expected));
+    if (random.Draw(3) != 0) continue;
+    ASSERT_TRUE(store_->Sync(ticket).ok());
+    if (random.Draw(10) == 0) Reopen();
+
+    const std::string from = random.Key();
+    const std::string to = random.Draw(3) == 0 ? "\xff" : random.Key();
     std::vector<std::pair<std::string, std::string>> want;
     if (from < to) want.assign(expected.lower_bound(from), expected.lower_bound(to));
     auto rows = store_->Scan(from, to, 1000, Direction::kForward);
@@ -399,7 +465,7 @@ TEST_P(StoreConformance, AgreesWithAMapOverRandomBatches) {
     Keys asked;
     Values values;
     for (int i = 0; i < 20; ++i) {
-      asked.push_back(key());
+      asked.push_back(random.Key());
       const auto it = expected.find(asked.back());
       values.push_back(it == expected.end() ? std::nullopt : std::optional(it->second));
     }

@@ -81,9 +81,8 @@ class CaseTest : public ::testing::Test {
   }
 
   size_t RowsIn(storage::Family family) {
-    const auto rows = broker_.store().Scan(storage::FamilyBegin(family),
-                                           storage::FamilyEnd(family), SIZE_MAX,
-                                           storage::Direction::kForward);
+    const auto rows = broker_.store().Scan(storage::FamilyBegin(family), storage::FamilyEnd(family),
+                                           SIZE_MAX, storage::Direction::kForward);
     EXPECT_TRUE(rows.ok()) << rows.status();
     return rows.ok() ? rows->size() : 0;
   }

@@ -17,9 +17,26 @@ struct FakeBroker::Services {
 
 FakeBroker::FakeBroker()
     : core_(std::make_unique<FakeCore>()), services_(std::make_unique<Services>()) {
+  Start(nullptr);
+}
+
+FakeBroker::FakeBroker(const TlsIdentity& identity)
+    : core_(std::make_unique<FakeCore>()), services_(std::make_unique<Services>()) {
+  Start(&identity);
+}
+
+void FakeBroker::Start(const TlsIdentity* identity) {
+  std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+  if (identity != nullptr) {
+    grpc::SslServerCredentialsOptions options(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = identity->authority;
+    options.pem_key_cert_pairs.push_back({identity->key, identity->certificate});
+    credentials = grpc::SslServerCredentials(options);
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &services_->port);
+  builder.AddListeningPort("127.0.0.1:0", credentials, &services_->port);
   services_->all.push_back(MakeJobService(core_.get()));
   services_->all.push_back(MakeWorkerService(core_.get()));
   services_->all.push_back(MakeQueueService(core_.get()));

@@ -25,6 +25,13 @@
 
 namespace stint::testing {
 
+// PEM texts of a broker that speaks TLS and wants a certificate from its clients.
+struct TlsIdentity {
+  std::string authority;
+  std::string certificate;
+  std::string key;
+};
+
 // A scripted refusal.
 struct Refusal {
   absl::StatusCode code = absl::StatusCode::kUnavailable;
@@ -42,6 +49,7 @@ class FakeBroker {
   static constexpr size_t kMaxPayloadBytes = 1024 * 1024;
 
   FakeBroker();
+  explicit FakeBroker(const TlsIdentity& identity);
   ~FakeBroker();
 
   std::string address() const;
@@ -89,6 +97,8 @@ class FakeBroker {
 
  private:
   struct Services;
+
+  void Start(const TlsIdentity* identity);
 
   std::vector<std::string> RawRequests(absl::string_view method) const;
 

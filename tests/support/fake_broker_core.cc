@@ -66,6 +66,10 @@ Refusal TooLarge(absl::string_view field, size_t bytes) {
             absl::StrCat("is ", bytes, " bytes, the limit is ", FakeBroker::kMaxPayloadBytes)}}};
 }
 
+double WaitSeconds(const google::protobuf::Duration& wait) {
+  return static_cast<double>(wait.seconds()) + wait.nanos() * 1e-9;
+}
+
 bool IsLive(v1::JobState state) {
   return state != v1::JOB_STATE_COMPLETED && state != v1::JOB_STATE_CANCELLED &&
          state != v1::JOB_STATE_DEAD;

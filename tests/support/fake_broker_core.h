@@ -31,6 +31,7 @@ Refusal TooLarge(absl::string_view field, size_t bytes);
 
 // Whether a job has not ended.
 bool IsLive(v1::JobState state);
+double WaitSeconds(const google::protobuf::Duration& wait);
 // The queue in a job's name.
 std::string QueueOf(absl::string_view name);
 

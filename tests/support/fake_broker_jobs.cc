@@ -73,7 +73,7 @@ class JobServiceImpl final : public v1::JobService::Service {
     });
     if (!status.ok()) return status;
     std::unique_lock<std::mutex> lock(core_.mutex);
-    int steps = kStepsPerSecond * static_cast<int>(request->wait().seconds());
+    int steps = static_cast<int>(kStepsPerSecond * WaitSeconds(request->wait()));
     while (!core_.stopping && !context->IsCancelled() &&
            Copy(request->job(), response->mutable_job()).ok() && IsLive(response->job().state()) &&
            steps-- > 0) {

@@ -27,7 +27,7 @@ class WorkerServiceImpl final : public v1::WorkerService::Service {
     });
     if (!status.ok() || !parked) return status;
     std::unique_lock<std::mutex> lock(core_.mutex);
-    int steps = kStepsPerSecond * static_cast<int>(request->wait().seconds());
+    int steps = static_cast<int>(kStepsPerSecond * WaitSeconds(request->wait()));
     while (response->leases().empty() && !core_.stopping && !core_.down &&
            !context->IsCancelled() && steps-- > 0) {
       core_.changed.wait_for(lock, kStep);

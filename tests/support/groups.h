@@ -57,9 +57,9 @@ inline uint64_t LastGroup(const storage::Store& store) {
 
 // How many groups from 1 on, without a gap, have their job in the store.
 inline uint64_t JobsWithoutGap(const storage::Store& store) {
-  const auto rows = store.Scan(storage::FamilyBegin(storage::Family::kJob),
-                               storage::FamilyEnd(storage::Family::kJob), SIZE_MAX,
-                               storage::Direction::kForward);
+  const auto rows =
+      store.Scan(storage::FamilyBegin(storage::Family::kJob),
+                 storage::FamilyEnd(storage::Family::kJob), SIZE_MAX, storage::Direction::kForward);
   uint64_t jobs = 0;
   if (!rows.ok()) return 0;
   for (const storage::Row& row : *rows) {

@@ -65,7 +65,7 @@ TEST(ConfigTest, FlagBeatsVariableBeatsFileBeatsDefault) {
   EXPECT_EQ(SourceOf(*loaded, "max_payload"), "4KiB from --max-payload");
   EXPECT_EQ(SourceOf(*loaded, "read_threads"), "5 from STINT_READ_THREADS");
   EXPECT_EQ(SourceOf(*loaded, "data_dir"), absl::StrCat("file from ", folder.File("c.toml"), ":2"));
-  EXPECT_EQ(SourceOf(*loaded, "drain_timeout"), "8s from default");
+  EXPECT_EQ(SourceOf(*loaded, "drain_timeout"), "5s from default");
 }
 
 TEST(ConfigTest, TheFileMayBeNamedByAVariable) {

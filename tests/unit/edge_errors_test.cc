@@ -172,7 +172,7 @@ TEST(ErrorDetailsTest, GoldenForm) {
     google::protobuf::TextFormat::Printer printer;
     printer.SetExpandAny(true);
     printer.PrintToString(ToRpcStatus(status), &text);
-    absl::StrAppend(&all, "# ", title, "\n", text, "\n");
+    absl::StrAppend(&all, all.empty() ? "" : "\n", "# ", title, "\n", text);
   };
   Violations violations;
   violations.Add("queue", "is required");

@@ -108,9 +108,11 @@ TEST_F(EngineRetentionTest, ASettleRepeatsAfterItsJobIsGoneUnderAnyKindOfId) {
   broker_.Crash();
   EXPECT_TRUE(broker_.Complete(lease).status.ok());
   EXPECT_EQ(ReasonOf(broker_.Fail(lease).status), Reason::kJobNotFound);
-  // The next job of that name is another one.
+  // The next job of that name is another one; the old settle still repeats, and does nothing.
   broker_.Enqueue("q", named);
-  EXPECT_EQ(ReasonOf(broker_.Complete(lease).status), Reason::kLeaseLost);
+  EXPECT_TRUE(broker_.Complete(lease).status.ok());
+  EXPECT_EQ(ReasonOf(broker_.Fail(lease).status), Reason::kLeaseLost);
+  EXPECT_EQ(broker_.Stats("q").counters.ready(), 1);
 }
 
 TEST_F(EngineRetentionTest, OneCallMaySettleAJobTwiceThoughTheFirstRemovesIt) {

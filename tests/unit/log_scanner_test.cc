@@ -80,7 +80,11 @@ using Strings = std::vector<std::string>;
 
 TEST_F(LogScannerTest, ReadsRecordsOfAllSizes) {
   LogWriter log;
-  log.Group(1, 0, 0).Group(2, 1, LogWriter::kBlockBytes).Unmarked().Group(3, 2, 5 << 20).Group(4, 3);
+  log.Group(1, 0, 0)
+      .Group(2, 1, LogWriter::kBlockBytes)
+      .Unmarked()
+      .Group(3, 2, 5 << 20)
+      .Group(4, 3);
   EXPECT_EQ(Events(log), (Strings{"1", "2", "0", "3", "4"}));
 }
 

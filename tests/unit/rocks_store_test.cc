@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,8 +110,8 @@ class RocksStoreTest : public testing::Test {
     return contents;
   }
 
-  static std::vector<std::string> FilesNamed(const std::string& folder,
-                                             const std::function<bool(const std::string&)>& wanted) {
+  static std::vector<std::string> FilesNamed(
+      const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
     std::vector<std::string> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (wanted(entry.path().filename().string())) files.push_back(entry.path().string());
@@ -164,11 +163,18 @@ TEST_F(RocksStoreTest, AFolderThatCannotBeMadeIsRefused) {
 
 TEST_F(RocksStoreTest, AFileInPlaceOfTheFolderIsRefused) {
   WriteFile(folder_.File("file"), "x");
-  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(TryOpen(folder_.File("file")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // --- The format ------------------------------------------------------------------------------
+
+TEST_F(RocksStoreTest, AFolderThatIsDeletedWhileItIsOpenTakesNoMore) {
+  Start();
+  ASSERT_TRUE(WriteGroup(store_.get(), 1).ok());
+  ASSERT_EQ(unlink(absl::StrCat(live(), "/OWNER").c_str()), 0);
+  store_->CheckSpace();
+  EXPECT_EQ(WriteGroup(store_.get(), 2).code(), absl::StatusCode::kInternal);
+}
 
 TEST_F(RocksStoreTest, AFreshStoreIsStamped) {
   Start();
@@ -433,9 +439,7 @@ TEST_F(VanishedFiles, ADamagedTableIsFoundWhenItIsRead) {
   ASSERT_THAT(damaged, Not(IsEmpty()));
   const auto store = TryOpen(copy());
   const absl::Status status =
-      store.ok()
-          ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status()
-          : store.status();
+      store.ok() ? (*store)->MultiGet({JobRowKey(Family::kJob, {1, 1})}).status() : store.status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(Text(status), HasSubstr("CORRUPT_RECORD"));
 }
@@ -448,38 +452,41 @@ TEST_F(VanishedFiles, ALogWithItsBeginningLostRefuses) {
   EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("groups 4 to 5"));
 }
 
-// --- The reserve -----------------------------------------------------------------------------
-
-TEST_F(RocksStoreTest, TheReserveIsMadeOfRealBlocksAndBuiltAgain) {
+// Files of one age among files of another, as a volume may bring them back after a power cut.
+TEST_F(VanishedFiles, PartsOfTwoAgesRefuse) {  // S81
+  Crash();
+  const std::map<std::string, std::string> old = Contents(copy());
   Start();
-  EXPECT_FALSE(store_->CheckSpace().low);
-  struct stat found = {};
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-  // Of the right length, but hollow.
-  WriteFile(live() + "/RESERVE", "");
-  fs::resize_file(live() + "/RESERVE", 1 << 20);
-  EXPECT_FALSE(store_->CheckSpace().low);
-  ASSERT_EQ(stat((live() + "/RESERVE").c_str(), &found), 0);
-  EXPECT_GE(found.st_blocks * 512, 1 << 20);
-}
-
-TEST_F(RocksStoreTest, ARecoveryIsLowOnSpaceUntilTheReserveStandsAgain) {
-  Start();
+  for (uint64_t group = 7; group <= 12; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
   ASSERT_TRUE(store_->Recover().ok());
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_FALSE(store_->CheckSpace().low);
-  EXPECT_TRUE(fs::exists(live() + "/RESERVE"));
-}
-
-TEST_F(RocksStoreTest, UnderTheFloorTheReserveIsGivenUp) {
-  RocksOptions options = Options(live());
-  options.disk_floor_bytes = uint64_t{1} << 60;
-  const auto store = RocksStore::Open(options);
-  ASSERT_TRUE(store.ok()) << store.status();
-  EXPECT_TRUE((*store)->CheckSpace().low);
-  EXPECT_FALSE(fs::exists(live() + "/RESERVE"));
-  EXPECT_TRUE(WriteGroup(store->get(), 1).ok());
+  for (uint64_t group = 13; group <= 15; ++group) {
+    ASSERT_TRUE(WriteGroup(store_.get(), group).ok());
+  }
+  const auto is_log = [](const std::string& name) { return LogNumber(name).has_value(); };
+  const auto is_list = [](const std::string& name) {
+    return name == "CURRENT" || absl::StartsWith(name, "MANIFEST-");
+  };
+  // The newer folder with all old files of a kind in place of its own.
+  const auto mix = [&](const std::function<bool(const std::string&)>& kind) {
+    Crash();
+    for (const std::string& file : FilesNamed(copy(), kind)) fs::remove(file);
+    for (const auto& [name, bytes] : old) {
+      if (kind(name)) WriteFile(copy() + "/" + name, bytes);
+    }
+  };
+  mix(is_log);
+  ExpectRefuses(copy());
+  mix(is_list);
+  ExpectRefuses(copy());
+  // The old tables are there as well, so that nothing is missing but groups 7 to 12.
+  for (const auto& [name, bytes] : old) {
+    if (absl::EndsWith(name, ".sst")) WriteFile(copy() + "/" + name, bytes);
+  }
+  EXPECT_THAT(ExpectRefuses(copy()), HasSubstr("CORRUPT_RECORD: groups "));
+  mix([](const std::string&) { return false; });
+  ExpectOpens(copy(), 15);
 }
 
 }  // namespace

@@ -1,0 +1,155 @@
+#include "client/cli/queue_settings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/arguments.h"
+#include "client/cli/output.h"
+#include "client/cpp/proto_time.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+
+namespace stint::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// A flag and the field it sets: `part` within the message field `field`, or `field` itself.
+struct Entry {
+  absl::string_view flag;
+  absl::string_view field;
+  absl::string_view part;  // empty: none
+  absl::string_view help;
+};
+
+constexpr Entry kEntries[] = {
+    {"--max-attempts", "max_attempts", "", "Failures that end a job as dead"},
+    {"--max-losses", "max_losses", "", "Lost workers in a row that end a job as dead"},
+    {"--retry-initial", "retry", "initial_delay", "Wait after the first failure: 1s"},
+    {"--retry-multiplier", "retry", "multiplier", "Factor from one failure to the next: 2"},
+    {"--retry-max", "retry", "max_delay", "Longest wait: 24h"},
+    {"--retry-jitter", "retry", "jitter", "Random part of the wait, 0 to 1: 0.1"},
+    {"--loss-backoff", "loss_backoff", "", "Base of the wait after repeated losses: 60s"},
+    {"--run-limit", "run_limit", "", "Longest time for one attempt"},
+    {"--cancel-grace", "cancel_grace", "", "How long a worker may take to agree: 10s"},
+    {"--finished-age", "retention", "finished_age", "Keep completed and cancelled jobs: 24h"},
+    {"--finished-count", "retention", "finished_count", "At most so many of them"},
+    {"--finished-bytes", "retention", "finished_bytes", "At most so many bytes of them"},
+    {"--dead-age", "retention", "dead_age", "Keep dead jobs: 14d"},
+    {"--dead-count", "retention", "dead_count", "At most so many of them"},
+    {"--dead-bytes", "retention", "dead_bytes", "At most so many bytes of them"},
+    {"--max-jobs", "max_jobs", "", "Most jobs that may wait or be leased"},
+    {"--max-bytes", "max_bytes", "", "Most bytes of jobs that wait or are leased"},
+};
+
+const FieldDescriptor* Find(const Message& message, absl::string_view name) {
+  return message.GetDescriptor()->FindFieldByName(std::string(name));
+}
+
+// Sets a number or a duration from text.
+absl::Status SetField(const Entry& entry, const std::string& text, Message* message,
+                      const FieldDescriptor* field) {
+  const google::protobuf::Reflection* const reflection = message->GetReflection();
+  const absl::Status wrong =
+      absl::InvalidArgumentError(absl::StrCat("'", text, "' is no value for ", entry.flag));
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return wrong;
+      reflection->SetInt32(message, field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      if (!absl::SimpleAtoi(text, &value)) return wrong;
+      reflection->SetInt64(message, field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if (!absl::SimpleAtod(text, &value)) return wrong;
+      reflection->SetDouble(message, field, value);
+      return absl::OkStatus();
+    }
+    default: {
+      const auto duration = ParseDuration(text);
+      if (!duration.ok()) return duration.status();
+      reflection->MutableMessage(message, field)->CopyFrom(client::ToProto(*duration));
+      return absl::OkStatus();
+    }
+  }
+}
+
+std::string ValueText(const Message& message, const FieldDescriptor* field) {
+  const google::protobuf::Reflection* const reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(reflection->GetInt32(message, field));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(reflection->GetInt64(message, field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return absl::StrCat(reflection->GetDouble(message, field));
+    default: {
+      google::protobuf::Duration duration;
+      duration.CopyFrom(reflection->GetMessage(message, field));
+      return DurationText(duration);
+    }
+  }
+}
+
+}  // namespace
+
+void QueueSettingsFlags::AddTo(CLI::App* command) {
+  for (const Entry& entry : kEntries) {
+    command->add_option(std::string(entry.flag), texts_.emplace_back(), std::string(entry.help))
+        ->group("Settings");
+  }
+}
+
+absl::Status QueueSettingsFlags::Apply(v1::QueueSettings* settings) const {
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i].empty()) continue;
+    const Entry& entry = kEntries[i];
+    Message* message = settings;
+    const FieldDescriptor* field = Find(*message, entry.field);
+    if (!entry.part.empty()) {
+      message = message->GetReflection()->MutableMessage(message, field);
+      field = Find(*message, entry.part);
+    }
+    const absl::Status status = SetField(entry, texts_[i], message, field);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> QueueSettingsFlags::GivenFields() const {
+  std::vector<std::string> fields;
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    if (texts_[i].empty()) continue;
+    const std::string field(kEntries[i].field);
+    if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
+  }
+  return fields;
+}
+
+std::vector<std::pair<std::string, std::string>> DescribeSettings(
+    const v1::QueueSettings& settings) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const Entry& entry : kEntries) {
+    const Message* message = &settings;
+    const FieldDescriptor* field = Find(*message, entry.field);
+    if (!message->GetReflection()->HasField(*message, field)) continue;
+    if (!entry.part.empty()) {
+      message = &message->GetReflection()->GetMessage(*message, field);
+      field = Find(*message, entry.part);
+      if (!message->GetReflection()->HasField(*message, field)) continue;
+    }
+    lines.emplace_back(std::string(entry.flag.substr(2)), ValueText(*message, field));
+  }
+  return lines;
+}
+
+}  // namespace stint::cli

@@ -1,0 +1,37 @@
+// Queue settings as flags: reading them, telling which were given, showing them.
+// Thread rule: one thread.
+#ifndef STINT_CLIENT_CLI_QUEUE_SETTINGS_H_
+#define STINT_CLIENT_CLI_QUEUE_SETTINGS_H_
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cli/session.h"
+#include "stint/v1/queue.pb.h"
+
+namespace stint::cli {
+
+// Flags for every field of QueueSettings, such as --max-attempts and --retry-initial.
+class QueueSettingsFlags {
+ public:
+  void AddTo(CLI::App* command);
+
+  // Sets the given flags' fields. INVALID_ARGUMENT names a flag that cannot be read.
+  absl::Status Apply(v1::QueueSettings* settings) const;
+  // Names of the top-level fields that Apply sets, such as `max_attempts` and `retry`.
+  std::vector<std::string> GivenFields() const;
+
+ private:
+  std::deque<std::string> texts_;  // one for each flag, empty: not given
+};
+
+// Name and value of each setting that is set, in the order of the proto.
+std::vector<std::pair<std::string, std::string>> DescribeSettings(
+    const v1::QueueSettings& settings);
+
+}  // namespace stint::cli
+
+#endif  // STINT_CLIENT_CLI_QUEUE_SETTINGS_H_

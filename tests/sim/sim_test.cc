@@ -1,0 +1,52 @@
+// The simulator over seeds of fixed bugs and over fixed seeds. A failure prints the line that
+// replays it.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/sim/simulator.h"
+
+namespace stint::sim {
+namespace {
+
+// What a failure shows; empty: none.
+std::string FailureOf(uint64_t seed) {
+  const Report report = Simulate(seed);
+  if (report.failure.empty()) return "";
+  std::ostringstream text;
+  for (const std::string& line : report.tail) text << line << '\n';
+  text << "seed " << seed << ": " << report.failure
+       << "\nreplay: tests/sim/run.sh --seeds 1 --from " << seed;
+  return text.str();
+}
+
+TEST(SimTest, SeedsOfFixedBugs) {
+  std::ifstream file("tests/sim/regressions.txt");
+  ASSERT_TRUE(file.is_open()) << "tests/sim/regressions.txt, from the root of the sources";
+  int seeds = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    ++seeds;
+    ASSERT_EQ(FailureOf(std::strtoull(line.c_str(), nullptr, 10)), "");
+  }
+  EXPECT_GT(seeds, 0);
+}
+
+TEST(SimTest, FixedSeeds) {
+  for (uint64_t seed = 1; seed <= 500; ++seed) ASSERT_EQ(FailureOf(seed), "");
+}
+
+TEST(SimTest, SameSeedSameTrace) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(Simulate(seed).trace_hash, Simulate(seed).trace_hash) << "seed " << seed;
+  }
+  EXPECT_NE(Simulate(1).trace_hash, Simulate(2).trace_hash);
+}
+
+}  // namespace
+}  // namespace stint::sim

@@ -1,0 +1,105 @@
+// One seed, one history: a whole broker (engine, loop, tables over a memory store) with
+// callers, faults and an auditor, in one thread on a clock that only this moves.
+//
+// How it is used: Simulate(seed) runs it to its end, in a few milliseconds, and reports the
+// first broken promise, if any. The same seed gives the same trace. README.md tells how to
+// read a failure and how to add to it.
+#ifndef STINT_TESTS_SIM_SIMULATOR_H_
+#define STINT_TESTS_SIM_SIMULATOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/runtime/loop.h"
+#include "tests/sim/auditor.h"
+#include "tests/sim/callers.h"
+#include "tests/sim/faulty_store.h"
+#include "tests/sim/profile.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+#include "tests/support/broker_harness.h"
+
+namespace stint::sim {
+
+struct Report {
+  // Empty: all promises were kept.
+  std::string failure;
+  uint64_t trace_hash = 0;
+  // After a failure: the last lines, and those about the job it is about.
+  std::vector<std::string> tail;
+  int64_t calls = 0;
+  int64_t restarts = 0;
+  int64_t virtual_ms = 0;
+};
+
+// `echo`: the trace goes to standard output.
+Report Simulate(uint64_t seed, bool echo = false);
+
+class Simulator final : public Broker {
+ public:
+  Simulator(uint64_t seed, bool echo);
+  ~Simulator() override;
+
+  Report Run();
+
+  void Call(engine::Command command, OnAnswer on_answer) override;
+  void AbandonOne() override;
+  int64_t WallMs() const override { return clock_.wall_ms; }
+
+ private:
+  struct OpenCall {
+    OnAnswer on_answer;
+    std::shared_ptr<bool> abandoned;
+  };
+
+  void Turn();
+  void Fault();
+  // Starts the broker on a store.
+  void Boot(std::unique_ptr<storage::MemoryStore> inner);
+  // The power goes, and comes back.
+  void LosePower(const char* why);
+  void Answered(CallId id, const engine::Outcome& outcome);
+  // Runs something that may lose power. True: it did something.
+  bool Guarded(const std::function<bool()>& run);
+  bool Step();
+  bool RunPosted();
+  // Steps until nothing more happens at this instant.
+  void Settle();
+  // Time passes, with the broker running.
+  void Pass(int64_t ms, int64_t step_ms);
+  void MoveClocks(int64_t ms);
+  void AuditStore();
+  // Faults stop: everything has to come to an end.
+  void Finish();
+  void Note(std::string line);
+  bool Failed() const { return !failure_.empty() || !auditor_.failure().empty(); }
+
+  const uint64_t seed_;
+  Random random_;
+  Trace trace_;
+  Profile profile_;
+  testing::ManualClock clock_;
+  testing::ManualExecutor executor_;
+  Auditor auditor_;
+  Callers callers_;
+  // What is in force now; `profile_.faults` or none.
+  StoreFaults faults_;
+  int power_at_answer_ = 0;
+  int lost_answer_ = 0;
+  std::unique_ptr<FaultyStore> store_;
+  std::unique_ptr<runtime::Loop> loop_;
+  std::map<CallId, OpenCall> open_;
+  CallId next_call_ = 1;
+  std::string failure_;
+  bool low_space_ = false;
+  Report report_;
+};
+
+}  // namespace stint::sim
+
+#endif  // STINT_TESTS_SIM_SIMULATOR_H_
