@@ -285,7 +285,11 @@ void NaiveBroker::Grant(const std::string& queue, Job* job, int64_t token, int64
 SettleAnswer NaiveBroker::Settle(const std::string& queue, const std::string& id, int64_t token,
                                  SettleKind kind, std::optional<int64_t> wait_ms, bool no_retry) {
   Job* job = FindJob(queue, id);
-  if (job == nullptr) {
+  if (job == nullptr || job->token == 0 || job->token != token) {
+    if (job != nullptr && job->settled.token == token && job->settled.kind == kind) {
+      return job->settled.answer;
+    }
+    // A repeat for a job that is gone, even if another one has its id by now.
     const auto found = queues_.find(queue);
     if (found != queues_.end()) {
       const auto removed = found->second.removed.find(token);
@@ -296,11 +300,9 @@ SettleAnswer NaiveBroker::Settle(const std::string& queue, const std::string& id
         return answer;
       }
     }
-    return {Reason::kJobNotFound, {}, {}, 0, 0, false};
-  }
-  if (job->token == 0 || job->token != token) {
-    if (job->settled.token == token && job->settled.kind == kind) return job->settled.answer;
-    return {Reason::kLeaseLost, {}, {}, 0, 0, false};
+    SettleAnswer refused;
+    refused.reason = job == nullptr ? Reason::kJobNotFound : Reason::kLeaseLost;
+    return refused;
   }
   Queue& owner = queues_[queue];
   const bool cancel = job->cancel_at_ms != 0;
