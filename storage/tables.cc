@@ -121,6 +121,12 @@ void Tables::PutResult(const JobKey& job, absl::string_view result) {
 
 void Tables::DeleteResult(const JobKey& job) { rows_->Delete(JobRowKey(Family::kResult, job)); }
 
+void Tables::DropJobRows(const JobKey& job) {
+  for (const Family family : {Family::kJob, Family::kPayload, Family::kState, Family::kResult}) {
+    rows_->Delete(JobRowKey(family, job));
+  }
+}
+
 void Tables::RemoveJob(const JobKey& job, const record::JobRecord& record,
                        const record::JobState& state) {
   rows_->Delete(JobRowKey(Family::kJob, job));

@@ -44,6 +44,8 @@ class Tables {
                  const record::JobState& after);
   void PutResult(const JobKey& job, absl::string_view result);
   void DeleteResult(const JobKey& job);
+  // Removes the rows of a job that cannot be read, as far as its key alone tells them.
+  void DropJobRows(const JobKey& job);
   // Removes every row of a job.
   void RemoveJob(const JobKey& job, const record::JobRecord& record, const record::JobState& state);
 

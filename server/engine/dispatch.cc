@@ -13,6 +13,8 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
+#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -196,12 +198,12 @@ std::vector<Engine::Found> Engine::LookForJobs(const LeaseCommand& command, cons
     planned += claim;
     claims.emplace_back(queue, claim);
     for (const Candidate& candidate : candidates) {
-      Found next{queue, {}};
+      Found next{queue, candidate, {}, false};
       const JobKey key{queue->id, candidate.place.sequence};
-      const Read read = reads->Add(ReadJob(*queue, key, &next.row));
+      next.readable = reads->Add(ReadJob(*queue, key, &next.row)) == Read::kFound;
       std::string payload;
-      if (read == Read::kFound && next.row.record.payload_apart() &&
-          reads->Add(tables_.Payload(key, &payload)) == Read::kFound) {
+      if (next.readable && next.row.record.payload_apart()) {
+        next.readable = reads->Add(tables_.Payload(key, &payload)) == Read::kFound;
         next.row.record.set_payload(std::move(payload));
       }
       bytes += ReplyBytes(next.row.record);
@@ -239,11 +241,15 @@ Result Engine::Handle(const LeaseCommand& command, const Now& now) {
   if (reads.unknown) return Result::NeedsRows();
   // What there is may be left over by the calls that claim it.
   if (found.empty() && claimed) return Result::NeedsRows();
-  if (reads.corrupt) {
-    return Result::Refused(
-        MakeError(Reason::kCorruptRecord,
-                  "the next job of the queue cannot be read; delete it, or run the store check"));
+  absl::Status unreadable;
+  for (const Found& next : found) {
+    if (next.readable) continue;
+    // It is said once, and the jobs behind it go on without it until the next start.
+    next.queue->windows[next.at.priority].Erase(next.at.place);
+    unreadable =
+        JobUnreadable({next.queue->record.name(), storage::MakeJobId(next.at.place.sequence)});
   }
+  if (!unreadable.ok()) return Result::Refused(unreadable);
 
   // Then take.
   LeaseReply reply;

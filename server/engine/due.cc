@@ -9,6 +9,8 @@
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/policy.h"
+#include "server/engine/refusals.h"
+#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -189,7 +191,11 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
 
+  absl::Status unreadable;
   for (Due& due : rows) {
+    if (due.read == Read::kCorrupt) {
+      unreadable = JobUnreadable({due.queue->record.name(), storage::MakeJobId(due.at.sequence)});
+    }
     if (due.read != Read::kFound ||
         !Allows(static_cast<JobState>(due.row.state.state()), Event::kDue)) {
       // Its queue was deleted, or the job purged.
@@ -212,7 +218,8 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
     next_ms = rest.has_value() ? rest->due_ms : index.next_ms;
   }
   index.next_ms = next_ms;
-  return Result::Done(EmptyReply{});
+  // Said in the log; the others are on their way.
+  return unreadable.ok() ? Result::Done(EmptyReply{}) : Result::Refused(unreadable);
 }
 
 Result Engine::Handle(const ExpireCommand& command, const Now& now) {
@@ -343,6 +350,7 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
       begin, storage::JobRowKey(Family::kJob, {queue->id, bound}), kMaxStepRows);
   if (!range.known) return Result::NeedsRows();
   std::vector<JobRow> purged;
+  std::vector<JobKey> unreadable;
   Reads reads;
   for (const storage::Row& row : range.rows) {
     const auto key = storage::ParseJobRowKey(Family::kJob, row.key);
@@ -351,14 +359,19 @@ Result Engine::Handle(const PurgeStepCommand& command, const Now& now) {
     JobRow job;
     job.key = *key;
     const Read read = reads.Add(tables_.JobState(*key, &job.state));
-    if (read == Read::kUnknown || read == Read::kCorrupt) continue;
-    if (!job.record.ParseFromString(row.value)) continue;
+    if (read == Read::kUnknown) continue;
+    if (read == Read::kCorrupt || !job.record.ParseFromString(row.value)) {
+      unreadable.push_back(*key);
+      continue;
+    }
     if (read == Read::kAbsent) job.state = storage::FreshState(job.record, key->sequence);
     if (storage::IsPurged(job.state, queue->record)) purged.push_back(std::move(job));
   }
   if (reads.unknown) return Result::NeedsRows();
   // Purged jobs are counted no more; only their rows are left.
   for (const JobRow& job : purged) tables_.RemoveJob(job.key, job.record, job.state);
+  // What cannot be read is of use to nobody; its rows in the time indexes go when they come up.
+  for (const JobKey& job : unreadable) tables_.DropJobRows(job);
   if (range.complete) {
     queue->record.set_purge_cursor(0);
     purging_.erase(queue->id);

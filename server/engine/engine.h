@@ -193,10 +193,12 @@ class Engine {
     int64_t next_ms = INT64_MAX;
     void Lower(int64_t ms) { next_ms = std::min(next_ms, ms); }
   };
-  // The same with its rows.
+  // The same with its rows, as far as they can be read.
   struct Found {
     QueueState* queue;
+    Candidate at;
     JobRow row;
+    bool readable;
   };
   // What a handler knows after its reads.
   struct Reads {

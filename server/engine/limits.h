@@ -119,6 +119,8 @@ inline constexpr size_t kMaxGroupBytes = 256 << 10;
 inline constexpr size_t kMaxLaneOperations = 20'000;
 inline constexpr size_t kMaxLaneBytes = 64 << 20;
 inline constexpr size_t kMaxParkedCalls = 50'000;
+// Of the requests of waiting calls: each may name many queues.
+inline constexpr size_t kMaxParkedBytes = 64 << 20;
 // One step of purge, promotion or expiry; a group has at most one of each.
 inline constexpr size_t kMaxStepRows = 256;
 // Retention in one group: more than a group can end, shared by the histories that are due.

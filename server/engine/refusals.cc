@@ -31,7 +31,9 @@ absl::Status JobNotFound(const JobRef& job) {
 
 absl::Status JobUnreadable(const JobRef& job) {
   return MakeError(Reason::kCorruptRecord,
-                   absl::StrCat("the record of ", JobName(job), " cannot be read"));
+                   absl::StrCat("the record of ", JobName(job),
+                                " cannot be read; purge or delete its queue, or restore a "
+                                "checkpoint"));
 }
 
 absl::Status JobExists(const JobRef& job) {

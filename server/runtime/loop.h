@@ -40,6 +40,7 @@ struct LoopOptions {
   engine::EngineOptions engine;
   InboxLimits inbox;
   size_t max_parked_calls = engine::kMaxParkedCalls;
+  size_t max_parked_bytes = engine::kMaxParkedBytes;
   // Without calls for this long after a group, a trailer is written: a group of nothing that
   // says the one before it is durable, so that damage to that one cannot be taken for a torn
   // tail.

@@ -14,6 +14,7 @@ void Matcher::Park(ParkedCall parked) {
       by_queue_[queue].insert(id);
     }
   }
+  bytes_ += parked.call.bytes;
   parked_.insert_or_assign(id, std::move(parked));
 }
 
@@ -21,6 +22,7 @@ ParkedCall Matcher::Take(uint64_t id) {
   const auto it = parked_.find(id);
   ParkedCall parked = std::move(it->second);
   parked_.erase(it);
+  bytes_ -= parked.call.bytes;
   by_deadline_.erase({parked.deadline_ms, id});
   if (parked.job.has_value()) {
     const auto waiters = by_job_.find(*parked.job);

@@ -52,11 +52,14 @@ class Matcher {
   // Queues somebody waits for.
   std::vector<std::string> Queues() const;
   size_t size() const { return parked_.size(); }
+  // Of the calls' requests.
+  size_t bytes() const { return bytes_; }
 
  private:
   ParkedCall Take(uint64_t id);
 
   uint64_t next_id_ = 1;
+  size_t bytes_ = 0;
   absl::btree_map<uint64_t, ParkedCall> parked_;
   absl::btree_map<std::string, absl::btree_set<uint64_t>> by_queue_;
   absl::flat_hash_map<storage::JobKey, absl::btree_set<uint64_t>> by_job_;

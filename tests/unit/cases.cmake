@@ -24,3 +24,4 @@ stint_test(NAME cases_restart_test SOURCES cases_restart_test.cc LIBS stint_harn
 stint_test(NAME cases_polls_test SOURCES cases_polls_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_backlog_test SOURCES cases_backlog_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME cases_listing_test SOURCES cases_listing_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME engine_corrupt_test SOURCES engine_corrupt_test.cc LIBS stint_harness LABELS tsan)

@@ -1,4 +1,5 @@
-// Field cases S38 to S44: delayed jobs and priorities.
+// Field cases S38 to S44: delayed jobs and priorities; and of S13 to S15, clocks, what concerns
+// jobs.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -166,6 +167,49 @@ TEST_F(DelayedCases, S41_NothingEverRunsEarly) {
     }
   }
   EXPECT_EQ(leased, 10'000u);
+}
+
+TEST_F(DelayedCases, S13_ClockSteppedBackByTwoMinutes) {
+  // Its cron comes with schedules.
+  broker_.Enqueue("q", Delayed(10'000));
+  broker_.Advance(2'000);
+  broker_.StepWall(-120'000);
+  broker_.Advance(7'999);
+  EXPECT_TRUE(broker_.Lease("q").empty());
+  EXPECT_LE(broker_.loop().WaitMs(), 1);
+  broker_.Advance(1);
+  EXPECT_EQ(broker_.Lease("q").size(), 1u);
+}
+
+TEST_F(DelayedCases, S14_ClockSteppedBackByAnHourWhileAWorkerIsDead) {
+  broker_.Enqueue("q");
+  broker_.Lease("q", 1, 5'000);
+  broker_.Advance(2'000);
+  broker_.StepWall(-3'600'000);
+  broker_.Advance(2'999);
+  EXPECT_TRUE(broker_.Lease("q").empty());
+  broker_.Advance(1);
+  EXPECT_EQ(broker_.Lease("q").size(), 1u);
+}
+
+TEST_F(DelayedCases, S15_ClientClockSevenMinutesAhead) {
+  // A delay travels as a duration, so the client's clock cannot matter. An absolute time is taken
+  // as sent, and judged by the broker's clock.
+  broker_.Enqueue("q", Delayed(3'000));
+  auto absolute = BrokerHarness::Job("absolute");
+  absolute.due_wall_ms = broker_.clock().wall_ms + 7 * kMinuteMs + 3'000;
+  const std::string id = broker_.Enqueue("q", absolute).jobs.at(0).job_id;
+  auto past = BrokerHarness::Job("past");
+  past.due_wall_ms = broker_.clock().wall_ms - 7 * kMinuteMs;
+  broker_.Enqueue("q", past);
+  EXPECT_EQ(broker_.Lease("q", 10, engine::kHourMs).at(0).job.record.payload(), "past");
+  EXPECT_EQ(broker_.Get("q", id).state.due_wall_ms(), *absolute.due_wall_ms);
+  broker_.Advance(3'000);
+  EXPECT_EQ(broker_.Lease("q", 10, engine::kHourMs).size(), 1u);
+  broker_.Advance(7 * kMinuteMs - 1, 1'000);
+  EXPECT_TRUE(broker_.Lease("q", 10, engine::kHourMs).empty());
+  broker_.Advance(1);
+  EXPECT_EQ(broker_.Lease("q", 10, engine::kHourMs).size(), 1u);
 }
 
 TEST_F(DelayedCases, AWallClockThatStepsBackHoldsAbsoluteTimesAndNotDelays) {

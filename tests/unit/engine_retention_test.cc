@@ -115,6 +115,23 @@ TEST_F(EngineRetentionTest, ASettleRepeatsAfterItsJobIsGoneUnderAnyKindOfId) {
   EXPECT_EQ(broker_.Stats("q").counters.ready(), 1);
 }
 
+TEST_F(EngineRetentionTest, OneCallMaySettleAJobTwiceThoughTheFirstRemovesIt) {
+  settings_.mutable_retention()->set_finished_age_ms(0);
+  Configure("q", settings_);
+  broker_.Enqueue("q");
+  const auto lease = broker_.Lease("q").at(0);
+  engine::SettleItem item;
+  item.job = BrokerHarness::Ref(lease);
+  item.token = lease.token;
+  engine::SettleItem failure = item;
+  failure.kind = engine::SettleKind::kFail;
+  const auto results =
+      Ask<engine::SettleReply>(engine::SettleCommand{{item, item, failure}}).results;
+  EXPECT_TRUE(results.at(0).status.ok());
+  EXPECT_TRUE(results.at(1).status.ok()) << results.at(1).status;
+  EXPECT_EQ(ReasonOf(results.at(2).status), Reason::kJobNotFound);
+}
+
 TEST_F(EngineRetentionTest, ASmallerLimitIsAppliedToWhatIsThere) {
   Finish("q", 300);
   settings_.mutable_retention()->set_finished_count(50);

@@ -151,6 +151,32 @@ TEST_F(ParkedLimitTest, NoMoreThanSoManyCallsWait) {
   EXPECT_TRUE(two->outcome.has_value());
 }
 
+TEST_F(ParkedLimitTest, NorSoManyBytes) {
+  runtime::LoopOptions options;
+  options.max_parked_bytes = 1'000;
+  BrokerHarness tight(options);
+  std::vector<absl::Status> refused;
+  const auto submit = [&](size_t bytes) {
+    runtime::Call call;
+    call.command = BrokerHarness::LeaseCall("q", 10'000);
+    call.done = [&refused](engine::Outcome outcome) { refused.push_back(outcome.status); };
+    call.bytes = bytes;
+    EXPECT_TRUE(tight.loop().Submit(std::move(call)).ok());
+    tight.Settle();
+  };
+  submit(5'000);  // one of any size
+  EXPECT_TRUE(refused.empty());
+  submit(1);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(ReasonOf(refused[0]), Reason::kOverloaded);
+  tight.Enqueue("q");  // the first has its job
+  submit(600);
+  submit(400);
+  EXPECT_EQ(refused.size(), 2u);
+  submit(1);
+  EXPECT_EQ(refused.size(), 3u);
+}
+
 TEST_F(LoopTest, AWaitEndsAtItsTime) {
   const auto poll = broker_.Start(BrokerHarness::LeaseCall("q", 3'000));
   const std::string id = broker_.Enqueue("other").jobs.at(0).job_id;
