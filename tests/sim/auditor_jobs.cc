@@ -110,15 +110,7 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                 if (guess.gone) AddUnique(guess, out);
               });
     }
-    JobFacts facts;
-    facts.queue = c.queue;
-    facts.job_id = answer.job_id;
-    facts.job = job;
-    facts.enqueued_from_ms = moment.from_ms;
-    facts.enqueued_by_ms = moment.by_ms;
-    if (job.expire_after_ms.has_value()) {
-      facts.expiry_from_ms = moment.from_ms + *job.expire_after_ms;
-    }
+    JobFacts facts = JobRules::FactsOf(c.queue, answer.job_id, job, moment);
     Guess guess = JobRules::Enqueued(facts, moment);
     if (job.due_wall_ms.has_value() && answer.state == JobState::kReady) {
       guess.state = JobState::kReady;
