@@ -172,7 +172,7 @@ Auditor::Job* Auditor::FindJob(const engine::JobRef& ref) {
 }
 
 Auditor::Job* Auditor::AddJob(JobFacts facts, Guesses guesses) {
-  jobs_.push_back({std::move(facts), std::move(guesses), {}, ""});
+  jobs_.push_back({std::move(facts), std::move(guesses), {}, "", false});
   Job* job = &jobs_.back();
   by_id_[{job->facts.queue, job->facts.job_id}].push_back(job);
   QueueOf(job->facts.queue).jobs.push_back(job);

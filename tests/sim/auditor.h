@@ -102,6 +102,8 @@ class Auditor {
     Guesses ends;
     // "worker/request id" of the call that got the lease in force.
     std::string lease_request;
+    // It may have lapsed and come back, and then is no part of that call's answer any more.
+    bool lease_came_back = false;
     bool AllGone() const;
   };
   struct Queue {

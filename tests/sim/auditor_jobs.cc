@@ -104,19 +104,27 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
       Fail(absl::StrCat("enqueue: a job got the id ", answer.job_id));
       return;
     }
+    const JobFacts facts = JobRules::FactsOf(c.queue, answer.job_id, job, moment);
+    if (either && before != nullptr && before->facts.job.record.payload() == job.record.payload()) {
+      // As it was, or made again with the same content.
+      Guesses now = Closure(*before, moment);
+      AddUnique(JobRules::Enqueued(facts, moment), &now);
+      Take(before, std::move(now));
+      before->facts.expiry_by_ms = facts.expiry_by_ms;
+      continue;
+    }
     if (before != nullptr) {
       Explain(before, moment, "its id was given to a new job",
               [](const JobRules&, const Guess& guess, Guesses* out) {
                 if (guess.gone) AddUnique(guess, out);
               });
     }
-    JobFacts facts = JobRules::FactsOf(c.queue, answer.job_id, job, moment);
     Guess guess = JobRules::Enqueued(facts, moment);
     if (job.due_wall_ms.has_value() && answer.state == JobState::kReady) {
       guess.state = JobState::kReady;
       guess.due_wall_ms.reset();
     }
-    Job* track = AddJob(std::move(facts), {guess});
+    Job* track = AddJob(facts, {guess});
     if (answer.state != guess.state ||
         (job.due_wall_ms.has_value() && answer.state == JobState::kReady &&
          *job.due_wall_ms > JobMoment(*track, moment).wall_high_ms)) {
@@ -146,7 +154,7 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
     // Leases of the same call that live for certain come again.
     const Moment moment = MomentOf(call);
     for (const Job* job : lease_requests_[key]) {
-      if (job->lease_request != key) continue;
+      if (job->lease_request != key || job->lease_came_back || draining_) continue;
       const Guesses now = Closure(*job, moment);
       const bool lives = std::all_of(now.begin(), now.end(), [](const Guess& guess) {
         return !guess.gone && guess.state == JobState::kLeased;
@@ -215,6 +223,7 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   }
   seen_ms_ = std::max(seen_ms_, lease.job.state.granted_ms());
   job->lease_request = key;
+  job->lease_came_back = false;
   if (!key.empty()) lease_requests_[key].push_back(job);
   return fine;
 }
@@ -270,11 +279,10 @@ void Auditor::Answer(const Call& call, const engine::HeartbeatCommand& c, const 
             [&](const JobRules& rules, const Guess& guess, Guesses* out) {
               rules.Heartbeat(guess, item.token, status, out);
             });
-    // A lease that lapsed and came back is no longer part of the call it came from.
     const bool lapsed = std::any_of(before.begin(), before.end(), [](const Guess& guess) {
       return guess.gone || guess.state != JobState::kLeased;
     });
-    if (lapsed) job->lease_request.clear();
+    if (lapsed) job->lease_came_back = true;
   }
 }
 

@@ -55,6 +55,7 @@ void Auditor::Stable(const Dump& dump, bool restarted) {
     job.lease_request.clear();
     for (Guess& guess : job.guesses) {
       if (guess.gone || guess.state != JobState::kLeased) continue;
+      guess.leased_by_ms = NowMs();
       guess.lapse_from_ms = guess.lapse_by_ms =
           NowMs() + std::max(guess.lease_ms, options_.restart_grace_ms);
     }

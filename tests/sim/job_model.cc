@@ -21,6 +21,7 @@ void ClearOwner(Guess* guess) {
   guess->lease_ms = 0;
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
+  guess->leased_by_ms = 0;
   guess->run_limit_from_ms = 0;
   guess->run_limit_by_ms = INT64_MAX;
   guess->cancel = false;
@@ -38,6 +39,7 @@ void ClearDue(Guess* guess) {
 void ClearTimes(Guess* guess) {
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
+  guess->leased_by_ms = 0;
 }
 
 // The old holder speaks up: the loss is taken back.
@@ -191,7 +193,8 @@ bool JobRules::Overdue(const Guess& guess) const {
   if (guess.waiting() && !guess.started && facts_.expiry_by_ms < quiet_ms) return true;
   if (guess.gone) return false;
   if (guess.state == JobState::kLeased) {
-    return std::min({guess.lapse_by_ms, guess.run_limit_by_ms, guess.cancel_by_ms}) < quiet_ms;
+    return guess.leased_by_ms < quiet_ms &&
+           std::min({guess.lapse_by_ms, guess.run_limit_by_ms, guess.cancel_by_ms}) < quiet_ms;
   }
   return guess.state == JobState::kDelayed && !guess.due_wall_ms.has_value() &&
          guess.due_by_ms < quiet_ms;
@@ -315,6 +318,7 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
   }
   after.lapse_from_ms = from_ms + call.lease_ms;
   after.lapse_by_ms = by_ms + call.lease_ms;
+  after.leased_by_ms = moment_.by_ms;
   const int64_t limit = facts_.job.record.has_run_limit_ms() ? facts_.job.record.run_limit_ms()
                                                              : settings_.run_limit_ms();
   if (limit > 0) {
@@ -344,6 +348,7 @@ void JobRules::Heartbeat(const Guess& guess, int64_t token, std::optional<LeaseS
   after.lapse_from_ms = std::max(after.lapse_from_ms, moment_.from_ms + after.lease_ms);
   after.lapse_by_ms = lapsed ? moment_.by_ms + after.lease_ms
                              : std::max(after.lapse_by_ms, moment_.by_ms + after.lease_ms);
+  if (lapsed) after.leased_by_ms = moment_.by_ms;
   AddUnique(std::move(after), out);
 }
 

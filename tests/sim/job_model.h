@@ -52,6 +52,7 @@ struct Guess {
   int64_t lease_ms = 0;
   int64_t lapse_from_ms = 0;
   int64_t lapse_by_ms = INT64_MAX;
+  int64_t leased_by_ms = 0;       // LEASED: since then at the latest
   int64_t run_limit_from_ms = 0;  // 0: none
   int64_t run_limit_by_ms = INT64_MAX;
   bool cancel = false;
