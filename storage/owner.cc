@@ -1,6 +1,7 @@
 #include "storage/owner.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -75,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Owner>> Owner::Take(const std::string& folder,
         absl::StrCat("cannot open ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
                      "; the data folder has to be writable for user id ", geteuid()));
   }
-  std::unique_ptr<Owner> owner(new Owner(fd));
+  std::unique_ptr<Owner> owner(new Owner(fd, path));
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
@@ -96,5 +97,12 @@ absl::StatusOr<std::unique_ptr<Owner>> Owner::Take(const std::string& folder,
 }
 
 Owner::~Owner() { close(fd_); }
+
+bool Owner::StillInPlace() const {
+  struct stat held = {};
+  struct stat found = {};
+  return fstat(fd_, &held) == 0 && stat(path_.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+}
 
 }  // namespace stint::storage

@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -30,13 +31,17 @@ class Owner {
   static absl::StatusOr<std::unique_ptr<Owner>> Take(const std::string& folder,
                                                      absl::string_view start_time);
   ~Owner();
+  // False: the file that is locked is no longer the one in the folder, which was deleted or
+  // replaced under us.
+  bool StillInPlace() const;
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
 
  private:
-  explicit Owner(int fd) : fd_(fd) {}
+  Owner(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
 
   const int fd_;
+  const std::string path_;
 };
 
 }  // namespace stint::storage

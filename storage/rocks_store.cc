@@ -102,6 +102,8 @@ class Rocks : public Store {
   // Used by the committing thread alone.
   Reserve reserve_;
   bool low_ = false;
+  // The folder was deleted or replaced while it was open; nothing written would be found again.
+  bool gone_ = false;
   uint64_t keys_since_flush_ = 0;
   uint64_t deletions_while_low_ = 0;
   int reclaim_rounds_ = 0;
@@ -302,6 +304,10 @@ absl::Status Rocks::ScanSegment(const Segment& segment, const rocksdb::Snapshot*
 
 absl::StatusOr<Ticket> Rocks::Commit(const Batch& batch, Epoch fence) {
   if (database_ == nullptr) return ClosedError();
+  if (gone_) {
+    return absl::InternalError(absl::StrCat("the data folder ", options_.folder,
+                                            " was deleted or replaced while the broker ran"));
+  }
   if (fence != epoch_) return WrongEpoch(fence, epoch_);
   rocksdb::WriteBatch write(batch.bytes() + 32 * batch.ops().size());
   rocksdb::Status status;
@@ -390,6 +396,7 @@ absl::Status Rocks::Recover() {
 }
 
 Space Rocks::CheckSpace() {
+  gone_ = gone_ || !owner_->StillInPlace();
   Space space = reserve_.Check();
   if (space.low && !low_) {
     Log(LogLevel::kWarning,

@@ -31,7 +31,10 @@ class Exchange {
   // True when nobody waits for the answer any more: cancelled, or the deadline has passed.
   virtual bool gone() const = 0;
 
-  virtual void Reply(const google::protobuf::Message& response) = 0;
+  // False: the call was refused with OVERLOADED instead, because callers have left too much
+  // unread already.
+  virtual bool TryReply(const google::protobuf::Message& response) = 0;
+  void Reply(const google::protobuf::Message& response) { TryReply(response); }
   virtual void Refuse(const absl::Status& status) = 0;
 
  protected:

@@ -9,19 +9,31 @@
 #include "server/api/error_details.h"
 #include "server/api/violations.h"
 #include "server/engine/error.h"
+#include "server/engine/limits.h"
 
 namespace stint::api {
 namespace {
 
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
-  explicit UnaryReactor(std::shared_ptr<std::atomic<bool>> gone) : gone_(std::move(gone)) {}
+  UnaryReactor(std::shared_ptr<std::atomic<bool>> gone, std::shared_ptr<AnswerBudget> answers)
+      : gone_(std::move(gone)), answers_(std::move(answers)) {}
+  ~UnaryReactor() override { answers_->Give(answer_bytes_); }
+
+  // Before an answer of this size; false: there is no room for it.
+  bool TakeRoom(size_t bytes) {
+    if (!answers_->Take(bytes)) return false;
+    answer_bytes_ = bytes;
+    return true;
+  }
 
   void OnCancel() override { gone_->store(true, std::memory_order_release); }
   void OnDone() override { delete this; }
 
  private:
   const std::shared_ptr<std::atomic<bool>> gone_;
+  const std::shared_ptr<AnswerBudget> answers_;
+  size_t answer_bytes_ = 0;
 };
 
 class GrpcExchange final : public Exchange {
@@ -45,13 +57,22 @@ class GrpcExchange final : public Exchange {
 
   bool gone() const override { return gone_->load(std::memory_order_acquire); }
 
-  void Reply(const google::protobuf::Message& response) override {
-    if (answered_.exchange(true)) return;
+  bool TryReply(const google::protobuf::Message& response) override {
+    if (answered_.exchange(true)) return true;
     const size_t size = response.ByteSizeLong();
+    if (!reactor_->TakeRoom(size)) {
+      engine::ErrorDetails details;
+      details.reason = engine::Reason::kOverloaded;
+      details.retry_after_ms = engine::kSecondMs;
+      Finish(ToGrpcStatus(engine::MakeError(
+          std::move(details), "callers have left too many answers unread; try again later")));
+      return false;
+    }
     grpc::Slice slice(size);
     response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
     *response_ = grpc::ByteBuffer(&slice, 1);
     Finish(grpc::Status::OK);
+    return true;
   }
 
   void Refuse(const absl::Status& status) override {
@@ -117,12 +138,11 @@ absl::Status CheckCallSize(size_t bytes, size_t max_bytes) {
 
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
                                                             grpc::ByteBuffer* response,
-                                                            CallsUnderWay* calls,
-                                                            std::string identity,
+                                                            const Door& door, std::string identity,
                                                             size_t request_bytes) {
   auto gone = std::make_shared<std::atomic<bool>>(false);
-  auto* reactor = new UnaryReactor(gone);
-  return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, calls,
+  auto* reactor = new UnaryReactor(gone, door.answers);
+  return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, door.calls,
                                                   std::move(identity), request_bytes,
                                                   RemainingMillis(*context))};
 }

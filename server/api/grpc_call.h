@@ -12,11 +12,13 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/api/answer_budget.h"
 #include "server/api/auth.h"
 #include "server/api/calls_under_way.h"
 #include "server/api/exchange.h"
@@ -33,23 +35,23 @@ absl::StatusOr<std::string> Authenticate(const Authenticator& authenticator,
 // INVALID_REQUEST when `bytes` is over the limit.
 absl::Status CheckCallSize(size_t bytes, size_t max_bytes);
 
+// What stands before every method.
+struct Door {
+  const Authenticator* authenticator;
+  CallsUnderWay* calls;
+  std::shared_ptr<AnswerBudget> answers;
+  size_t max_call_bytes;
+};
+
 // Reactor and exchange for one call; the reactor belongs to gRPC, which ends its life.
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
                                                             grpc::ByteBuffer* response,
-                                                            CallsUnderWay* calls,
-                                                            std::string identity,
+                                                            const Door& door, std::string identity,
                                                             size_t request_bytes);
 
 // Answers a call with a refusal at once.
 grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,
                                      const absl::Status& status);
-
-// What stands before every method.
-struct Door {
-  const Authenticator* authenticator;
-  CallsUnderWay* calls;
-  size_t max_call_bytes;
-};
 
 // Serves one call with `service->*method`.
 template <typename Service, typename Request>
@@ -68,7 +70,7 @@ grpc::ServerUnaryReactor* Serve(const Door& door, grpc::CallbackServerContext* c
   if (absl::Status status = ParseRequest(&reader, &request); !status.ok()) {
     return RefuseCall(context, status);
   }
-  auto [reactor, exchange] = BeginCall(context, response, door.calls, *std::move(identity), size);
+  auto [reactor, exchange] = BeginCall(context, response, door, *std::move(identity), size);
   (service->*method)(std::move(request), std::move(exchange));
   return reactor;
 }

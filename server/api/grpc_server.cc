@@ -89,7 +89,8 @@ class Server final : public GrpcServer {
       : options_(std::move(options)),
         max_receive_bytes_(
             std::min(edge->limits().max_call_bytes * kReceiveFactor, size_t{kMaxReceiveBytes})),
-        services_(MakeServices(edge, &options_.authenticator, &calls_, max_receive_bytes_)),
+        services_(MakeServices(edge, &options_.authenticator, &calls_, max_receive_bytes_,
+                               options_.memory_bytes / 2)),
         reflection_(MakeReflectionServices(&options_.authenticator)) {}
 
   ~Server() override { Shutdown(0); }

@@ -35,8 +35,8 @@ std::string FieldIn(const std::string& log) {
 
 absl::Status ParseRequest(google::protobuf::io::ZeroCopyInputStream* bytes,
                           google::protobuf::Message* request) {
-  static const bool installed = (google::protobuf::SetLogHandler(KeepLog), true);
-  static_cast<void>(installed);
+  static const bool kInstalled = (google::protobuf::SetLogHandler(KeepLog), true);
+  static_cast<void>(kInstalled);
   std::string log;
   parse_log = &log;
   const bool parsed = request->ParseFromZeroCopyStream(bytes);

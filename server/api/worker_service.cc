@@ -60,11 +60,12 @@ void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange
           if (!reply.leases.empty()) edge->SubmitUnattended(Undo(reply));
           return to.Refuse(absl::CancelledError("the caller has gone; its jobs were released"));
         }
+        engine::Command undo = Undo(reply);
         v1::LeaseJobsResponse response;
         for (engine::GrantedLease& lease : reply.leases) {
           *response.add_leases() = ToLease(std::move(lease));
         }
-        to.Reply(response);
+        if (!to.TryReply(response)) edge->SubmitUnattended(std::move(undo));
       });
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"
 #include "server/engine/error.h"
@@ -23,10 +22,10 @@ using storage::Read;
 
 namespace {
 
-// Stable within a process, which is as long as the answers it finds.
+// Equal across restarts, since it is kept with the lease; 0: the call cannot be repeated.
 uint64_t RequestHash(const LeaseCommand& command) {
   if (command.worker.empty() || command.request_id.empty()) return 0;
-  return absl::HashOf(command.worker, command.request_id) | 1;
+  return HashOfRequest(command.worker, command.request_id) | 1;
 }
 
 int64_t ReplyBytes(const record::JobRecord& record) {
@@ -153,6 +152,7 @@ GrantedLease Engine::Grant(QueueState* queue, JobRow* row, const LeaseCommand& c
   after.set_owner_token(++last_token_);
   after.set_worker(command.worker);
   after.set_lease_duration_ms(command.lease_ms);
+  after.set_lease_request(request_hash);
   after.set_granted_ms(now.broker_ms);
   after.set_granted_wall_ms(now.wall_ms);
   const int64_t run_limit = RunLimitMs(row->record, settings);

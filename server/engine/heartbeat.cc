@@ -41,7 +41,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
-        leases_.Put(key, {row.state, 0, 0});
+        leases_.Put(key, {row.state, 0, row.state.lease_request()});
         lease = leases_.Find(key);
       }
     }

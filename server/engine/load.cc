@@ -31,7 +31,8 @@ absl::Status Corrupt(absl::string_view what) {
 // older than the rest, and new jobs would take the places of old ones.
 absl::Status Disagrees(absl::string_view queue) {
   return absl::DataLossError(
-      absl::StrCat("CORRUPT_RECORD: queue ", queue, " holds jobs newer than the group row, so a "
+      absl::StrCat("CORRUPT_RECORD: queue ", queue,
+                   " holds jobs newer than the group row, so a "
                    "part of the store is older than the rest; restore a checkpoint, or ask for "
                    "help before changing the data folder"));
 }
@@ -147,6 +148,7 @@ absl::Status Engine::LoadLeases(const storage::Store& store, const Now& now) {
     }
     lease.deadline_ms =
         now.broker_ms + std::max(lease.state.lease_duration_ms(), options_.restart_grace_ms);
+    lease.request_hash = lease.state.lease_request();
     leases_.Put(*job, std::move(lease));
     return absl::OkStatus();
   });

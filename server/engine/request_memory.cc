@@ -13,10 +13,9 @@ namespace {
 
 constexpr size_t kHashBytes = 16;
 
-// 128 bits of SHA-256 over length-prefixed identity and request id.
-std::string HashOf(const RequestKey& request) {
-  const std::string text =
-      absl::StrCat(request.identity.size(), ":", request.identity, request.request_id);
+// 128 bits of SHA-256 over who asks, length-prefixed, and the request id.
+std::string Hash(absl::string_view who, absl::string_view request_id) {
+  const std::string text = absl::StrCat(who.size(), ":", who, request_id);
   std::string hash(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
@@ -24,7 +23,16 @@ std::string HashOf(const RequestKey& request) {
   return hash;
 }
 
+std::string HashOf(const RequestKey& request) { return Hash(request.identity, request.request_id); }
+
 }  // namespace
+
+uint64_t HashOfRequest(absl::string_view who, absl::string_view request_id) {
+  const std::string hash = Hash(who, request_id);
+  uint64_t number = 0;
+  for (size_t i = 0; i < sizeof number; ++i) number = number << 8 | static_cast<uint8_t>(hash[i]);
+  return number;
+}
 
 RequestMemory::Seen RequestMemory::Find(storage::Tables* tables, const RequestKey& request,
                                         ReplyBody* answer) const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "server/engine/command.h"
 #include "server/engine/limits.h"
 #include "server/engine/outcome.h"
@@ -17,6 +18,9 @@
 #include "storage/tables.h"
 
 namespace stint::engine {
+
+// 64 bits of a hash of who asks and with which request id; equal in every run and release.
+uint64_t HashOfRequest(absl::string_view who, absl::string_view request_id);
 
 class RequestMemory {
  public:

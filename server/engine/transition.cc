@@ -245,6 +245,7 @@ void Engine::ClearOwner(record::JobState* state) {
   state->clear_owner_token();
   state->clear_worker();
   state->clear_lease_duration_ms();
+  state->clear_lease_request();
   state->clear_granted_ms();
   state->clear_granted_wall_ms();
   state->clear_run_limit_at_ms();

@@ -144,7 +144,7 @@ absl::Status Loop::Carry(std::vector<Item>* items, std::vector<Item>* carried) {
     if (!std::exchange(item.again, false) && ++item.carried > kMaxCarried) {
       return absl::InternalError("a command does not come to an end; this is a bug");
     }
-    carried->push_back(std::move(item));
+    carried->push_back(std::exchange(item, Item()));
     item.done = true;
   }
   return absl::OkStatus();

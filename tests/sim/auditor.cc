@@ -90,7 +90,6 @@ void Auditor::Started(int64_t broker_ms) {
   offset_ms_ = broker_ms - clock_->BootMs();
   last_idle_ms_ = quiet_ms_ = broker_ms;
   stalls_.clear();
-  lease_requests_.clear();
   draining_ = false;
 }
 
@@ -172,7 +171,7 @@ Auditor::Job* Auditor::FindJob(const engine::JobRef& ref) {
 }
 
 Auditor::Job* Auditor::AddJob(JobFacts facts, Guesses guesses) {
-  jobs_.push_back({std::move(facts), std::move(guesses), {}, "", false});
+  jobs_.push_back({std::move(facts), std::move(guesses), {}, "", 0});
   Job* job = &jobs_.back();
   by_id_[{job->facts.queue, job->facts.job_id}].push_back(job);
   QueueOf(job->facts.queue).jobs.push_back(job);

@@ -102,8 +102,8 @@ class Auditor {
     Guesses ends;
     // "worker/request id" of the call that got the lease in force.
     std::string lease_request;
-    // It may have lapsed and come back, and then is no part of that call's answer any more.
-    bool lease_came_back = false;
+    // The token of that grant.
+    int64_t lease_request_token = 0;
     bool AllGone() const;
   };
   struct Queue {
@@ -231,6 +231,11 @@ class Auditor {
   // "worker/request id" -> jobs granted in this run.
   std::map<std::string, std::vector<Job*>> lease_requests_;
   std::set<int64_t> tokens_;
+  // Of grants that are in the store and whose answers a crash swallowed.
+  std::set<int64_t> unanswered_tokens_;
+  void SawToken(int64_t token) {
+    if (token != 0 && tokens_.insert(token).second) unanswered_tokens_.insert(token);
+  }
   std::string failure_;
   std::string failed_job_;
 };

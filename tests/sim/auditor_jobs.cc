@@ -154,10 +154,11 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
     // Leases of the same call that live for certain come again.
     const Moment moment = MomentOf(call);
     for (const Job* job : lease_requests_[key]) {
-      if (job->lease_request != key || job->lease_came_back || draining_) continue;
+      if (job->lease_request != key || draining_) continue;
       const Guesses now = Closure(*job, moment);
-      const bool lives = std::all_of(now.begin(), now.end(), [](const Guess& guess) {
-        return !guess.gone && guess.state == JobState::kLeased;
+      const bool lives = std::all_of(now.begin(), now.end(), [job](const Guess& guess) {
+        return !guess.gone && guess.state == JobState::kLeased &&
+               guess.owner == job->lease_request_token;
       });
       const bool there =
           std::any_of(reply.leases.begin(), reply.leases.end(), [&](const auto& lease) {
@@ -186,6 +187,12 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   const std::string what =
       absl::StrCat("lease with token ", lease.token, " {", lease.job.state.ShortDebugString(), "}");
   if (!tokens_.insert(lease.token).second) {
+    if (!key.empty() && unanswered_tokens_.erase(lease.token) > 0) {
+      // The repeat brings the answer that a crash swallowed.
+      job->lease_request = key;
+      job->lease_request_token = lease.token;
+      lease_requests_[key].push_back(job);
+    }
     if (key.empty() || job->lease_request != key) {
       Fail(absl::StrCat("token ", lease.token, " was granted twice"), job);
       return false;
@@ -223,7 +230,7 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
   }
   seen_ms_ = std::max(seen_ms_, lease.job.state.granted_ms());
   job->lease_request = key;
-  job->lease_came_back = false;
+  job->lease_request_token = lease.token;
   if (!key.empty()) lease_requests_[key].push_back(job);
   return fine;
 }
@@ -273,16 +280,11 @@ void Auditor::Answer(const Call& call, const engine::HeartbeatCommand& c, const 
       continue;
     }
     const Moment moment = MomentOf(call);
-    const Guesses before = Closure(*job, moment);
     Explain(job, moment,
             absl::StrCat("heartbeat with token ", item.token, ": ", static_cast<int>(status)),
             [&](const JobRules& rules, const Guess& guess, Guesses* out) {
               rules.Heartbeat(guess, item.token, status, out);
             });
-    const bool lapsed = std::any_of(before.begin(), before.end(), [](const Guess& guess) {
-      return guess.gone || guess.state != JobState::kLeased;
-    });
-    if (lapsed) job->lease_came_back = true;
   }
 }
 

@@ -50,9 +50,7 @@ void Auditor::Stable(const Dump& dump, bool restarted) {
   if (!restarted) return;
   RememberDoubtful();
   doubts_.clear();
-  lease_requests_.clear();
   for (Job& job : jobs_) {
-    job.lease_request.clear();
     for (Guess& guess : job.guesses) {
       if (guess.gone || guess.state != JobState::kLeased) continue;
       guess.leased_by_ms = NowMs();
@@ -205,7 +203,7 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
       return;
     }
     if (!another) {
-      if (it->second->state.owner_token() != 0) tokens_.insert(it->second->state.owner_token());
+      SawToken(it->second->state.owner_token());
       stored.erase(it);
     }
     Take(&job, std::move(after));
@@ -283,7 +281,7 @@ void Auditor::FindDoubtfulJob(const std::string& queue, const storage::StoredJob
              track);
         return;
       }
-      if (stored.state.owner_token() != 0) tokens_.insert(stored.state.owner_token());
+      SawToken(stored.state.owner_token());
       Take(track, std::move(after));
       return;
     }

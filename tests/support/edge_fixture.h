@@ -31,9 +31,16 @@ class FakeExchange final : public api::Exchange {
   bool gone() const override { return gone_; }
   void set_gone() { gone_ = true; }
 
-  void Reply(const google::protobuf::Message& response) override {
+  bool TryReply(const google::protobuf::Message& response) override {
+    if (!room_) {
+      Answer(engine::MakeError(engine::Reason::kOverloaded, "no room"), "");
+      return false;
+    }
     Answer(absl::OkStatus(), response.SerializeAsString());
+    return true;
   }
+  // No answer is let through any more.
+  void set_no_room() { room_ = false; }
   void Refuse(const absl::Status& status) override { Answer(status, ""); }
 
   bool answered() const {
@@ -74,6 +81,7 @@ class FakeExchange final : public api::Exchange {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool answered_ = false;
+  std::atomic<bool> room_ = true;
   absl::Status status_;
   std::string bytes_;
 };

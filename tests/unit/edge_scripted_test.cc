@@ -169,6 +169,22 @@ TEST_F(ScriptedTest, JobsForACallerThatHasGoneAreReleased) {
   EXPECT_EQ(undo.items[1].token, 12);
 }
 
+// Callers that leave their answers unread make the broker refuse large ones, not hold them.
+TEST_F(ScriptedTest, JobsThatThereIsNoRoomToAnswerAreReleased) {
+  auto exchange = NewExchange();
+  worker_.LeaseJobs(Parse<v1::LeaseJobsRequest>("queues: 'q'"), exchange);
+  runtime::Call call = gateway_.Take();
+  exchange->set_no_room();
+  engine::LeaseReply reply;
+  reply.leases.push_back(Granted("a", 11));
+  call.done({absl::OkStatus(), std::move(reply)});
+  EXPECT_EQ(exchange->status().code(), absl::StatusCode::kResourceExhausted);
+  const auto undo = gateway_.TakeCommand<engine::SettleCommand>();
+  ASSERT_THAT(undo.items, SizeIs(1));
+  EXPECT_EQ(undo.items[0].job.job_id, "a");
+  EXPECT_EQ(undo.items[0].token, 11);
+}
+
 TEST_F(ScriptedTest, NothingIsReleasedWhenNothingWasGranted) {
   auto exchange = NewExchange();
   worker_.LeaseJobs(Parse<v1::LeaseJobsRequest>("queues: 'q'"), exchange);

@@ -84,6 +84,24 @@ TEST_F(EngineLifeTest, CrashKeepsWhatWasAnswered) {
   EXPECT_EQ(next[0].job.record.payload().size(), 10'000u);
 }
 
+TEST_F(EngineLifeTest, LeaseJobsRepeatsAlsoAfterACrash) {
+  broker_.EnqueueMany("q", {BrokerHarness::Job("1"), BrokerHarness::Job("2")});
+  engine::LeaseCommand call = BrokerHarness::LeaseCall("q", 0);
+  call.request_id = "r-1";
+  const auto lease = [this](const engine::LeaseCommand& command) {
+    return std::get<engine::LeaseReply>(broker_.Call(command).body).leases;
+  };
+  const auto first = lease(call);
+  ASSERT_EQ(first.size(), 1u);
+  broker_.Crash(1'000);
+  const auto again = lease(call);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].token, first[0].token);
+  EXPECT_EQ(again[0].job.job_id, first[0].job.job_id);
+  call.request_id = "r-2";
+  ASSERT_EQ(lease(call).size(), 1u);
+}
+
 TEST_F(EngineLifeTest, DelayedJobBecomesReadyAtItsTime) {
   auto job = BrokerHarness::Job();
   job.delay_ms = 10'000;

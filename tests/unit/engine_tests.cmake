@@ -1,2 +1,3 @@
 stint_test(NAME engine_life_test SOURCES engine_life_test.cc LIBS stint_harness LABELS tsan)
 stint_test(NAME loop_stall_test SOURCES loop_stall_test.cc LIBS stint_harness LABELS tsan)
+stint_test(NAME engine_run_limit_test SOURCES engine_run_limit_test.cc LIBS stint_harness LABELS tsan)

@@ -168,6 +168,14 @@ TEST_F(RocksStoreTest, AFileInPlaceOfTheFolderIsRefused) {
 
 // --- The format ------------------------------------------------------------------------------
 
+TEST_F(RocksStoreTest, AFolderThatIsDeletedWhileItIsOpenTakesNoMore) {
+  Start();
+  ASSERT_TRUE(WriteGroup(store_.get(), 1).ok());
+  ASSERT_EQ(unlink(absl::StrCat(live(), "/OWNER").c_str()), 0);
+  store_->CheckSpace();
+  EXPECT_EQ(WriteGroup(store_.get(), 2).code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(RocksStoreTest, AFreshStoreIsStamped) {
   Start();
   const auto row = store_->MultiGet({FormatRowKey()});
