@@ -66,8 +66,8 @@ class Auditor {
   void Started(int64_t broker_ms);
   // What is durable now. `restarted`: memory was built from it just now.
   void Stable(const Dump& dump, bool restarted);
-  // A pass of the loop ended; `idle`: it left nothing half done.
-  void Passed(bool idle);
+  // A pass of the loop ended and left nothing half done; `quiet`: nor anything to do.
+  void Passed(bool quiet);
   // The clock went on by this much while the broker stood still.
   void Froze(int64_t gap_ms);
   // The wall clock is about to step.

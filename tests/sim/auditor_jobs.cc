@@ -105,14 +105,6 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
       return;
     }
     const JobFacts facts = JobRules::FactsOf(c.queue, answer.job_id, job, moment);
-    if (either && before != nullptr && before->facts.job.record.payload() == job.record.payload()) {
-      // As it was, or made again with the same content.
-      Guesses now = Closure(*before, moment);
-      AddUnique(JobRules::Enqueued(facts, moment), &now);
-      Take(before, std::move(now));
-      before->facts.expiry_by_ms = facts.expiry_by_ms;
-      continue;
-    }
     if (before != nullptr) {
       Explain(before, moment, "its id was given to a new job",
               [](const JobRules&, const Guess& guess, Guesses* out) {
@@ -150,7 +142,7 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
   if (reply.leases.empty()) CheckEmptyHands(call, c);
   const std::string key =
       c.worker.empty() || c.request_id.empty() ? "" : absl::StrCat(c.worker, "/", c.request_id);
-  if (!key.empty()) {
+  if (!key.empty() && static_cast<int32_t>(reply.leases.size()) < c.max_jobs) {
     // Leases of the same call that live for certain come again.
     const Moment moment = MomentOf(call);
     for (const Job* job : lease_requests_[key]) {

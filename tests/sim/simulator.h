@@ -56,6 +56,7 @@ class Simulator final : public Broker {
   void Call(engine::Command command, OnAnswer on_answer) override;
   void AbandonOne() override;
   int64_t WallMs() const override { return clock_.wall_ms; }
+  int64_t NowMs() const override { return auditor_.NowMs(); }
 
  private:
   struct OpenCall {
