@@ -120,7 +120,14 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
                                           const Now& now) {
   LeaseReply reply;
   Reads reads;
-  for (const JobKey& job : leases_.GrantedBy(hash)) {
+  std::vector<JobKey> granted_by = leases_.GrantedBy(hash);
+  // A lease that lapsed, and came back when the call had been given others, is one too many:
+  // the newest, and no more than were asked for.
+  std::sort(granted_by.begin(), granted_by.end(), [this](const JobKey& a, const JobKey& b) {
+    return leases_.Find(a)->state.owner_token() > leases_.Find(b)->state.owner_token();
+  });
+  for (const JobKey& job : granted_by) {
+    if (reply.leases.size() >= static_cast<size_t>(command.max_jobs)) break;
     if (leases_.Find(job)->state.worker() != command.worker) continue;
     QueueState* queue = FindQueue(job.queue);
     JobRow row;

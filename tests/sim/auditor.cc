@@ -93,8 +93,7 @@ void Auditor::Started(int64_t broker_ms) {
   draining_ = false;
 }
 
-void Auditor::Passed(bool idle) {
-  if (!idle) return;
+void Auditor::Passed(bool quiet) {
   const int64_t now = NowMs();
   const int64_t gap = now - last_idle_ms_;
   if (gap > engine::kStallMs) {
@@ -110,7 +109,7 @@ void Auditor::Passed(bool idle) {
         }
       }
     }
-  } else {
+  } else if (quiet) {
     quiet_ms_ = now;
   }
   last_idle_ms_ = now;
@@ -171,7 +170,7 @@ Auditor::Job* Auditor::FindJob(const engine::JobRef& ref) {
 }
 
 Auditor::Job* Auditor::AddJob(JobFacts facts, Guesses guesses) {
-  jobs_.push_back({std::move(facts), std::move(guesses), {}, ""});
+  jobs_.push_back({std::move(facts), std::move(guesses), {}, "", 0});
   Job* job = &jobs_.back();
   by_id_[{job->facts.queue, job->facts.job_id}].push_back(job);
   QueueOf(job->facts.queue).jobs.push_back(job);

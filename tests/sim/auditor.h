@@ -66,8 +66,8 @@ class Auditor {
   void Started(int64_t broker_ms);
   // What is durable now. `restarted`: memory was built from it just now.
   void Stable(const Dump& dump, bool restarted);
-  // A pass of the loop ended; `idle`: it left nothing half done.
-  void Passed(bool idle);
+  // A pass of the loop ended and left nothing half done; `quiet`: nor anything to do.
+  void Passed(bool quiet);
   // The clock went on by this much while the broker stood still.
   void Froze(int64_t gap_ms);
   // The wall clock is about to step.
@@ -91,8 +91,8 @@ class Auditor {
     int64_t from_ms = 0;
     int64_t quiet_ms = 0;
     bool abandoned = false;
-    // An enqueue whose answer nobody saw, and whose jobs are there; the id of the first.
-    bool landed = false;
+    // An enqueue whose answer nobody saw: which of its jobs are there, and the first one's id.
+    std::set<size_t> landed;
     std::string first_job;
   };
   struct Job {
@@ -193,6 +193,8 @@ class Auditor {
   void StableQueues(const Dump& dump);
   void StableJobs(const Dump& dump, bool restarted);
   void FindDoubtfulJob(const std::string& queue, const storage::StoredJob& stored);
+  // An enqueue adds all of its jobs or none.
+  void CheckWholeBatches();
   void ForgetSettle(Job* job);
   void RememberDoubtful();
   // What a job may be after calls of unknown outcome, any of them, in any order, as far as it

@@ -104,27 +104,19 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
       Fail(absl::StrCat("enqueue: a job got the id ", answer.job_id));
       return;
     }
+    const JobFacts facts = JobRules::FactsOf(c.queue, answer.job_id, job, moment);
     if (before != nullptr) {
       Explain(before, moment, "its id was given to a new job",
               [](const JobRules&, const Guess& guess, Guesses* out) {
                 if (guess.gone) AddUnique(guess, out);
               });
     }
-    JobFacts facts;
-    facts.queue = c.queue;
-    facts.job_id = answer.job_id;
-    facts.job = job;
-    facts.enqueued_from_ms = moment.from_ms;
-    facts.enqueued_by_ms = moment.by_ms;
-    if (job.expire_after_ms.has_value()) {
-      facts.expiry_from_ms = moment.from_ms + *job.expire_after_ms;
-    }
     Guess guess = JobRules::Enqueued(facts, moment);
     if (job.due_wall_ms.has_value() && answer.state == JobState::kReady) {
       guess.state = JobState::kReady;
       guess.due_wall_ms.reset();
     }
-    Job* track = AddJob(std::move(facts), {guess});
+    Job* track = AddJob(facts, {guess});
     if (answer.state != guess.state ||
         (job.due_wall_ms.has_value() && answer.state == JobState::kReady &&
          *job.due_wall_ms > JobMoment(*track, moment).wall_high_ms)) {
@@ -150,11 +142,11 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
   if (reply.leases.empty()) CheckEmptyHands(call, c);
   const std::string key =
       c.worker.empty() || c.request_id.empty() ? "" : absl::StrCat(c.worker, "/", c.request_id);
-  if (!key.empty()) {
+  if (!key.empty() && static_cast<int32_t>(reply.leases.size()) < c.max_jobs) {
     // Leases of the same call that live for certain come again.
     const Moment moment = MomentOf(call);
     for (const Job* job : lease_requests_[key]) {
-      if (job->lease_request != key) continue;
+      if (job->lease_request != key || draining_) continue;
       const Guesses now = Closure(*job, moment);
       const bool lives = std::all_of(now.begin(), now.end(), [job](const Guess& guess) {
         return !guess.gone && guess.state == JobState::kLeased &&

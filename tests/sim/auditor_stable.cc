@@ -53,6 +53,7 @@ void Auditor::Stable(const Dump& dump, bool restarted) {
   for (Job& job : jobs_) {
     for (Guess& guess : job.guesses) {
       if (guess.gone || guess.state != JobState::kLeased) continue;
+      guess.leased_by_ms = NowMs();
       guess.lapse_from_ms = guess.lapse_by_ms =
           NowMs() + std::max(guess.lease_ms, options_.restart_grace_ms);
     }
@@ -211,6 +212,28 @@ void Auditor::StableJobs(const Dump& dump, bool restarted) {
     FindDoubtfulJob(key.first, *job);
     if (!failure_.empty()) return;
   }
+  CheckWholeBatches();
+}
+
+void Auditor::CheckWholeBatches() {
+  for (const Call& call : doubts_) {
+    const auto* c = std::get_if<engine::EnqueueCommand>(&call.command);
+    if (c == nullptr || call.landed.empty()) continue;
+    for (size_t i = 0; i < c->jobs.size(); ++i) {
+      if (call.landed.count(i) > 0) continue;
+      // It was there, unless it could go since.
+      const Moment moment = MomentOf(call);
+      Job job;
+      job.facts = JobRules::FactsOf(c->queue, c->jobs[i].record.job_id(), c->jobs[i], moment);
+      job.guesses = {JobRules::Enqueued(job.facts, moment)};
+      job.guesses = Doubtful(job, nullptr);
+      if (std::none_of(job.guesses.begin(), job.guesses.end(),
+                       [](const Guess& guess) { return guess.gone; })) {
+        Fail(absl::StrCat("after a restart, half a batch is there: not ",
+                          c->jobs[i].record.payload().substr(0, 8)));
+      }
+    }
+  }
 }
 
 void Auditor::ForgetSettle(Job* job) {
@@ -238,19 +261,11 @@ void Auditor::FindDoubtfulJob(const std::string& queue, const storage::StoredJob
         continue;
       }
       const Moment moment = MomentOf(call);
-      JobFacts facts;
-      facts.queue = queue;
-      facts.job_id = stored.job_id;
-      facts.job = job;
-      facts.enqueued_from_ms = moment.from_ms;
-      facts.enqueued_by_ms = moment.by_ms;
-      if (job.expire_after_ms.has_value()) {
-        facts.expiry_from_ms = moment.from_ms + *job.expire_after_ms;
-      }
+      JobFacts facts = JobRules::FactsOf(queue, stored.job_id, job, moment);
       Guess guess = JobRules::Enqueued(facts, moment);
       Job* track = AddJob(std::move(facts), {guess});
       if (i == 0) call.first_job = stored.job_id;
-      call.landed = true;
+      call.landed.insert(i);
       const Guesses before = Doubtful(*track, &stored.state);
       Guesses after;
       const Moment own = JobMoment(*track, moment);
@@ -315,9 +330,9 @@ void Auditor::RememberDoubtful() {
             Request request;
             request.fingerprint = key.fingerprint;
             request.from_ms = call.from_ms;
-            request.certain = call.landed;
+            request.certain = !call.landed.empty();
             request.first_job = call.first_job;
-            if (call.landed) known.clear();
+            if (request.certain) known.clear();
             known.push_back(std::move(request));
           }
         },

@@ -295,13 +295,13 @@ void Callers::CreateOrUpdateQueue(bool create) {
   Send(std::move(update));
 }
 
-void Callers::Send(Command command) {
-  broker_->Call(command, [this, command](const Outcome* outcome) { NoteAnswer(command, outcome); });
+void Callers::Send(const Sent& sent) {
+  broker_->Call(sent.command, [this, sent](const Outcome* outcome) { NoteAnswer(sent, outcome); });
 }
 
-void Callers::NoteAnswer(const Command& command, const Outcome* outcome) {
+void Callers::NoteAnswer(const Sent& sent, const Outcome* outcome) {
   const bool lost = outcome == nullptr || outcome->status.code() == absl::StatusCode::kUnavailable;
-  if (lost || random_->Chance(100)) Keep(command, &repeatable_);
+  if (lost || random_->Chance(100)) Keep(sent, &repeatable_);
   if (lost || !outcome->status.ok()) return;
   if (const auto* enqueued = std::get_if<engine::EnqueueReply>(&outcome->body)) {
     for (const engine::EnqueuedJob& job : enqueued->jobs) {
@@ -315,11 +315,28 @@ void Callers::NoteAnswer(const Command& command, const Outcome* outcome) {
   }
 }
 
+// When the request window is over, the answer to an enqueue with an id of its own does not tell
+// whether it is repeated or there is a new job of that id.
+bool Callers::WorthRepeating(const Sent& sent) const {
+  const auto* enqueue = std::get_if<engine::EnqueueCommand>(&sent.command);
+  if (enqueue == nullptr || enqueue->request.request_id.empty()) return true;
+  const bool own_ids =
+      std::any_of(enqueue->jobs.begin(), enqueue->jobs.end(),
+                  [](const engine::NewJob& job) { return !job.record.job_id().empty(); });
+  // Well before, since the call may wait its turn.
+  return !own_ids ||
+         broker_->NowMs() - sent.first_ms < profile_->options.engine.request_window_ms / 2;
+}
+
 void Callers::Repeat() {
   if (repeatable_.empty()) return;
   const size_t i = static_cast<size_t>(random_->Next()) % repeatable_.size();
-  Command command = repeatable_[i];
-  if (random_->Chance(500)) repeatable_.erase(repeatable_.begin() + static_cast<int64_t>(i));
+  Sent sent = repeatable_[i];
+  const bool worth = WorthRepeating(sent);
+  if (!worth || random_->Chance(500)) {
+    repeatable_.erase(repeatable_.begin() + static_cast<int64_t>(i));
+  }
+  if (!worth) return;
   std::visit(
       [this](auto& c) {
         if constexpr (requires { c.request; }) {
@@ -327,8 +344,8 @@ void Callers::Repeat() {
           if (random_->Chance(100)) c.request.fingerprint = ++contents_;
         }
       },
-      command);
-  Send(std::move(command));
+      sent.command);
+  Send(sent);
 }
 
 void Callers::WorkHonestly() {

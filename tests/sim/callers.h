@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/engine/command.h"
@@ -27,6 +28,8 @@ class Broker {
   // Some caller under way hangs up.
   virtual void AbandonOne() = 0;
   virtual int64_t WallMs() const = 0;
+  // Broker time.
+  virtual int64_t NowMs() const = 0;
 
  protected:
   Broker() = default;
@@ -64,9 +67,15 @@ class Callers {
   void Update();
   engine::SettleItem RandomSettle(const Held& held);
   void SendSettle(std::vector<engine::SettleItem> items);
+  struct Sent {
+    engine::Command command;
+    int64_t first_ms = 0;
+  };
   // Sends a call that changes something; when its answer is lost it may be repeated.
-  void Send(engine::Command command);
-  void NoteAnswer(const engine::Command& command, const engine::Outcome* outcome);
+  void Send(engine::Command command) { Send(Sent{std::move(command), broker_->NowMs()}); }
+  void Send(const Sent& sent);
+  void NoteAnswer(const Sent& sent, const engine::Outcome* outcome);
+  bool WorthRepeating(const Sent& sent) const;
   void Repeat();
   engine::RequestKey Key();
   engine::JobRef AnyJob();
@@ -79,7 +88,7 @@ class Callers {
   std::vector<engine::JobRef> jobs_;  // the newest that were heard of
   std::vector<Held> held_;
   std::vector<Held> past_;
-  std::vector<engine::Command> repeatable_;
+  std::vector<Sent> repeatable_;
   int64_t payloads_ = 0;
   int64_t requests_ = 0;
   uint64_t contents_ = 0;

@@ -33,6 +33,7 @@ absl::StatusOr<storage::Ticket> FaultyStore::Commit(const storage::Batch& batch,
     return absl::InternalError("commit failed");
   }
   auto ticket = inner_->Commit(batch, fence);
+  hooks_.committed();
   MayLosePower(faults_->power_after_commit);
   return ticket;
 }
@@ -52,7 +53,7 @@ absl::Status FaultyStore::Recover() {
   const storage::Space space = inner_->CheckSpace();
   inner_ = AfterPowerLoss();
   inner_->set_space(space);
-  recovered_();
+  hooks_.recovered();
   return absl::OkStatus();
 }
 

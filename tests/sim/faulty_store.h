@@ -35,14 +35,16 @@ struct StoreFaults {
 
 class FaultyStore final : public storage::Store {
  public:
-  // `faults` and `random` outlive the store. `recovered` is called when Recover has found
-  // again what there is.
+  struct Hooks {
+    // Recover has found again what there is.
+    std::function<void()> recovered;
+    // A commit was taken. May throw PowerLoss.
+    std::function<void()> committed;
+  };
+  // `faults` and `random` outlive the store.
   FaultyStore(std::unique_ptr<storage::MemoryStore> inner, const StoreFaults* faults,
-              Random* random, std::function<void()> recovered)
-      : inner_(std::move(inner)),
-        faults_(faults),
-        random_(random),
-        recovered_(std::move(recovered)) {}
+              Random* random, Hooks hooks)
+      : inner_(std::move(inner)), faults_(faults), random_(random), hooks_(std::move(hooks)) {}
 
   absl::StatusOr<std::vector<std::optional<std::string>>> MultiGet(
       const std::vector<std::string>& keys) const override;
@@ -69,7 +71,7 @@ class FaultyStore final : public storage::Store {
   std::unique_ptr<storage::MemoryStore> inner_;
   const StoreFaults* faults_;
   Random* random_;
-  std::function<void()> recovered_;
+  Hooks hooks_;
 };
 
 }  // namespace stint::sim

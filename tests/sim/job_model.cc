@@ -21,9 +21,12 @@ void ClearOwner(Guess* guess) {
   guess->lease_ms = 0;
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
+  guess->leased_by_ms = 0;
   guess->run_limit_from_ms = 0;
+  guess->run_limit_by_ms = INT64_MAX;
   guess->cancel = false;
   guess->cancel_from_ms = 0;
+  guess->cancel_by_ms = INT64_MAX;
 }
 
 void ClearDue(Guess* guess) {
@@ -36,6 +39,7 @@ void ClearDue(Guess* guess) {
 void ClearTimes(Guess* guess) {
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
+  guess->leased_by_ms = 0;
 }
 
 // The old holder speaks up: the loss is taken back.
@@ -69,6 +73,20 @@ bool Guess::OwnedBy(int64_t token) const {
 
 void AddUnique(Guess guess, Guesses* to) {
   if (std::find(to->begin(), to->end(), guess) == to->end()) to->push_back(std::move(guess));
+}
+
+JobFacts JobRules::FactsOf(const std::string& queue, const std::string& job_id,
+                           const engine::NewJob& job, const Moment& moment) {
+  JobFacts facts;
+  facts.queue = queue;
+  facts.job_id = job_id;
+  facts.job = job;
+  facts.enqueued_from_ms = moment.from_ms;
+  if (job.expire_after_ms.has_value()) {
+    facts.expiry_from_ms = moment.from_ms + *job.expire_after_ms;
+    facts.expiry_by_ms = moment.by_ms + *job.expire_after_ms;
+  }
+  return facts;
 }
 
 Guess JobRules::Enqueued(const JobFacts& facts, const Moment& moment) {
@@ -171,12 +189,15 @@ Guess JobRules::Ended(Guess guess, EndReason reason, int64_t from_ms,
 }
 
 bool JobRules::Overdue(const Guess& guess) const {
+  const int64_t quiet_ms = moment_.quiet_ms;
+  if (guess.waiting() && !guess.started && facts_.expiry_by_ms < quiet_ms) return true;
   if (guess.gone) return false;
-  if (guess.state == JobState::kLeased) return guess.lapse_by_ms < moment_.quiet_ms;
-  if (guess.state == JobState::kDelayed && !guess.due_wall_ms.has_value()) {
-    return guess.due_by_ms < moment_.quiet_ms;
+  if (guess.state == JobState::kLeased) {
+    return guess.leased_by_ms < quiet_ms &&
+           std::min({guess.lapse_by_ms, guess.run_limit_by_ms, guess.cancel_by_ms}) < quiet_ms;
   }
-  return false;
+  return guess.state == JobState::kDelayed && !guess.due_wall_ms.has_value() &&
+         guess.due_by_ms < quiet_ms;
 }
 
 void JobRules::Closure(const Guess& guess, Guesses* out) const {
@@ -297,9 +318,13 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
   }
   after.lapse_from_ms = from_ms + call.lease_ms;
   after.lapse_by_ms = by_ms + call.lease_ms;
+  after.leased_by_ms = moment_.by_ms;
   const int64_t limit = facts_.job.record.has_run_limit_ms() ? facts_.job.record.run_limit_ms()
                                                              : settings_.run_limit_ms();
-  if (limit > 0) after.run_limit_from_ms = from_ms + limit;
+  if (limit > 0) {
+    after.run_limit_from_ms = from_ms + limit;
+    after.run_limit_by_ms = by_ms + limit;
+  }
   AddUnique(std::move(after), out);
 }
 
@@ -323,6 +348,7 @@ void JobRules::Heartbeat(const Guess& guess, int64_t token, std::optional<LeaseS
   after.lapse_from_ms = std::max(after.lapse_from_ms, moment_.from_ms + after.lease_ms);
   after.lapse_by_ms = lapsed ? moment_.by_ms + after.lease_ms
                              : std::max(after.lapse_by_ms, moment_.by_ms + after.lease_ms);
+  if (lapsed) after.leased_by_ms = moment_.by_ms;
   AddUnique(std::move(after), out);
 }
 
@@ -426,9 +452,10 @@ void JobRules::Cancel(const Guess& guess, std::optional<Reason> reason,
     answered = JobState::kLeased;
     if (!after.cancel) {
       after.cancel = true;
-      after.cancel_from_ms =
-          moment_.from_ms + (settings_.has_cancel_grace_ms() ? settings_.cancel_grace_ms()
-                                                             : engine::kDefaultCancelGraceMs);
+      const int64_t grace_ms = settings_.has_cancel_grace_ms() ? settings_.cancel_grace_ms()
+                                                               : engine::kDefaultCancelGraceMs;
+      after.cancel_from_ms = moment_.from_ms + grace_ms;
+      after.cancel_by_ms = moment_.by_ms + grace_ms;
     }
   } else if (guess.waiting()) {
     after = Ended(guess, EndReason::kCancelledByClient, moment_.from_ms, "");
@@ -594,10 +621,16 @@ void JobRules::Seen(const Guess& guess, const std::string* payload, const record
         state.run_limit_at_ms() < guess.run_limit_from_ms) {
       return;
     }
-    after.run_limit_from_ms = state.run_limit_at_ms();
+    if (guess.run_limit_from_ms != 0) {
+      if (state.run_limit_at_ms() > guess.run_limit_by_ms) return;
+      after.run_limit_from_ms = after.run_limit_by_ms = state.run_limit_at_ms();
+    }
     if (guess.cancel) {
-      if (state.cancel_at_ms() < guess.cancel_from_ms) return;
-      after.cancel_from_ms = state.cancel_at_ms();
+      if (state.cancel_at_ms() < guess.cancel_from_ms ||
+          state.cancel_at_ms() > guess.cancel_by_ms) {
+        return;
+      }
+      after.cancel_from_ms = after.cancel_by_ms = state.cancel_at_ms();
     }
   }
   if (guess.state > JobState::kLeased) {

@@ -49,13 +49,15 @@ struct Guess {
 
   JobState state = JobState::kReady;
   int64_t owner = 0;
-  std::string worker;
   int64_t lease_ms = 0;
   int64_t lapse_from_ms = 0;
   int64_t lapse_by_ms = INT64_MAX;
+  int64_t leased_by_ms = 0;       // LEASED: since then at the latest
   int64_t run_limit_from_ms = 0;  // 0: none
+  int64_t run_limit_by_ms = INT64_MAX;
   bool cancel = false;
   int64_t cancel_from_ms = 0;
+  int64_t cancel_by_ms = INT64_MAX;
 
   int32_t failures = 0;
   int32_t losses = 0;
@@ -74,8 +76,9 @@ struct Guess {
 
   engine::EndReason end_reason = engine::EndReason::kNone;
   int64_t end_from_ms = 0;
-  std::string result;
   SettleFact settle;
+  std::string worker;
+  std::string result;
 
   bool live() const { return !gone && state <= JobState::kLeased; }
   bool waiting() const { return !gone && state <= JobState::kReady; }
@@ -95,8 +98,8 @@ struct JobFacts {
   // Tokens grow for ever: the highest that was seen.
   int64_t max_token = 0;
   int64_t expiry_from_ms = 0;  // 0: none
+  int64_t expiry_by_ms = INT64_MAX;
   int64_t enqueued_from_ms = 0;
-  int64_t enqueued_by_ms = 0;
 };
 
 // When a call took effect, and what held then.
@@ -117,6 +120,9 @@ class JobRules {
   JobRules(const JobFacts& facts, const record::QueueSettings& settings, const Moment& moment)
       : facts_(facts), settings_(settings), moment_(moment) {}
 
+  // A job that was enqueued at the moment, and what it is then.
+  static JobFacts FactsOf(const std::string& queue, const std::string& job_id,
+                          const engine::NewJob& job, const Moment& moment);
   static Guess Enqueued(const JobFacts& facts, const Moment& moment);
 
   // All a guess may become by itself until the moment, itself included unless it could not

@@ -15,13 +15,14 @@ namespace stint::sim {
 namespace {
 
 // What a failure shows; empty: none.
-std::string FailureOf(uint64_t seed) {
-  const Report report = Simulate(seed);
+std::string FailureOf(uint64_t seed, int64_t power_after_commit = 0) {
+  const Report report = Simulate(seed, {false, power_after_commit});
   if (report.failure.empty()) return "";
   std::ostringstream text;
   for (const std::string& line : report.tail) text << line << '\n';
   text << "seed " << seed << ": " << report.failure
        << "\nreplay: tests/sim/run.sh --seeds 1 --from " << seed;
+  if (power_after_commit > 0) text << " --power-after-commit " << power_after_commit;
   return text.str();
 }
 
@@ -39,6 +40,17 @@ TEST(SimTest, SeedsOfFixedBugs) {
 
 TEST(SimTest, FixedSeeds) {
   for (uint64_t seed = 1; seed <= 500; ++seed) ASSERT_EQ(FailureOf(seed), "");
+}
+
+// By chance the power goes anywhere; here it goes once at every commit of a history.
+TEST(SimTest, PowerLossAfterEveryCommit) {
+  for (uint64_t seed = 1001; seed <= 1005; ++seed) {
+    const int64_t commits = Simulate(seed).commits;
+    ASSERT_GT(commits, 0);
+    for (int64_t commit = 1; commit <= commits; ++commit) {
+      ASSERT_EQ(FailureOf(seed, commit), "");
+    }
+  }
 }
 
 TEST(SimTest, SameSeedSameTrace) {

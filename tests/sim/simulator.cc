@@ -25,12 +25,14 @@ size_t BytesOf(const engine::Command& command) {
 
 }  // namespace
 
-Report Simulate(uint64_t seed, bool echo) { return Simulator(seed, echo).Run(); }
+Report Simulate(uint64_t seed, const SimulationOptions& options) {
+  return Simulator(seed, options).Run();
+}
 
-Simulator::Simulator(uint64_t seed, bool echo)
-    : seed_(seed),
+Simulator::Simulator(uint64_t seed, const SimulationOptions& options)
+    : options_(options),
       random_(seed),
-      trace_(echo),
+      trace_(options.echo),
       profile_(MakeProfile(&random_)),
       auditor_(
           {profile_.options.engine.restart_grace_ms, profile_.options.engine.request_window_ms},
@@ -125,7 +127,7 @@ bool Simulator::Guarded(const std::function<bool()>& run) {
 bool Simulator::Step() {
   return Guarded([this] {
     const bool worked = loop_->Step();
-    if (!loop_->failed()) auditor_.Passed(loop_->Idle());
+    if (!loop_->failed() && loop_->Idle()) auditor_.Passed(!worked);
     return worked;
   });
 }
@@ -135,11 +137,13 @@ bool Simulator::RunPosted() {
 }
 
 void Simulator::Settle() {
-  while (!Failed()) {
+  constexpr int kMostSteps = 20'000;
+  for (int i = 0; i < kMostSteps && !Failed(); ++i) {
     const bool stepped = Step();
     const bool ran = RunPosted();
     if (!stepped && !ran) return;
   }
+  if (!Failed()) failure_ = "the loop does not come to rest";
 }
 
 void Simulator::MoveClocks(int64_t ms) {
@@ -243,10 +247,18 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   loop_.reset();
   const StoreFaults faults = std::exchange(faults_, {});
   const int power_at_answer = std::exchange(power_at_answer_, 0);
-  store_ = std::make_unique<FaultyStore>(std::move(inner), &faults_, &random_, [this] {
+  booting_ = true;
+  FaultyStore::Hooks store_hooks;
+  store_hooks.recovered = [this] {
     Note("store opened again");
     auditor_.Stable(ReadAll(store_->stable()), true);
-  });
+  };
+  store_hooks.committed = [this] {
+    if (booting_) return;
+    if (++report_.commits == options_.power_after_commit) throw PowerLoss{};
+  };
+  store_ =
+      std::make_unique<FaultyStore>(std::move(inner), &faults_, &random_, std::move(store_hooks));
   store_->set_low_space(low_space_);
   runtime::LoopHooks hooks;
   hooks.entropy = random_.Next();
@@ -287,6 +299,7 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   auditor_.Stable(found, true);
   faults_ = faults;
   power_at_answer_ = power_at_answer;
+  booting_ = false;
 }
 
 void Simulator::AuditStore() {
@@ -305,8 +318,11 @@ void Simulator::Finish() {
   Settle();
   if (!Failed()) AuditStore();
   for (const std::string& queue : profile_.queues) {
-    Call(engine::PauseQueueCommand{queue, false, {}}, [](const engine::Outcome*) {});
-    Settle();
+    for (bool answered = false; !answered && !Failed();) {
+      Call(engine::PauseQueueCommand{queue, false, {}},
+           [&answered](const engine::Outcome* outcome) { answered = outcome != nullptr; });
+      Settle();
+    }
   }
   const int64_t end_ms = clock_.boot_ms + kMostDrainMs;
   // A look at the store costs more than a step.

@@ -33,16 +33,22 @@ struct Report {
   // After a failure: the last lines, and those about the job it is about.
   std::vector<std::string> tail;
   int64_t calls = 0;
+  int64_t commits = 0;
   int64_t restarts = 0;
   int64_t virtual_ms = 0;
 };
 
-// `echo`: the trace goes to standard output.
-Report Simulate(uint64_t seed, bool echo = false);
+struct SimulationOptions {
+  // The trace goes to standard output.
+  bool echo = false;
+  // The power goes right after this commit, from 1; 0: only by chance.
+  int64_t power_after_commit = 0;
+};
+Report Simulate(uint64_t seed, const SimulationOptions& options = {});
 
 class Simulator final : public Broker {
  public:
-  Simulator(uint64_t seed, bool echo);
+  Simulator(uint64_t seed, const SimulationOptions& options);
   ~Simulator() override;
 
   Report Run();
@@ -50,6 +56,7 @@ class Simulator final : public Broker {
   void Call(engine::Command command, OnAnswer on_answer) override;
   void AbandonOne() override;
   int64_t WallMs() const override { return clock_.wall_ms; }
+  int64_t NowMs() const override { return auditor_.NowMs(); }
 
  private:
   struct OpenCall {
@@ -79,7 +86,7 @@ class Simulator final : public Broker {
   void Note(std::string line);
   bool Failed() const { return !failure_.empty() || !auditor_.failure().empty(); }
 
-  const uint64_t seed_;
+  const SimulationOptions options_;
   Random random_;
   Trace trace_;
   Profile profile_;
@@ -97,6 +104,7 @@ class Simulator final : public Broker {
   CallId next_call_ = 1;
   std::string failure_;
   bool low_space_ = false;
+  bool booting_ = false;
   Report report_;
 };
 
