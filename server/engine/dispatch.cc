@@ -120,15 +120,21 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
                                           const Now& now) {
   LeaseReply reply;
   Reads reads;
-  std::vector<JobKey> granted_by = leases_.GrantedBy(hash);
-  // A lease that lapsed, and came back when the call had been given others, is one too many:
-  // the newest, and no more than were asked for.
-  std::sort(granted_by.begin(), granted_by.end(), [this](const JobKey& a, const JobKey& b) {
-    return leases_.Find(a)->state.owner_token() > leases_.Find(b)->state.owner_token();
+  std::vector<JobKey> granted = leases_.GrantedBy(hash);
+  granted.erase(std::remove_if(granted.begin(), granted.end(),
+                               [&](const JobKey& job) {
+                                 return leases_.Find(job)->state.worker() != command.worker;
+                               }),
+                granted.end());
+  std::sort(granted.begin(), granted.end(), [this](const JobKey& a, const JobKey& b) {
+    return leases_.Find(a)->state.owner_token() < leases_.Find(b)->state.owner_token();
   });
-  for (const JobKey& job : granted_by) {
-    if (reply.leases.size() >= static_cast<size_t>(command.max_jobs)) break;
-    if (leases_.Find(job)->state.worker() != command.worker) continue;
+  // A lease that lapsed, and came back when the call had been given others, is one too many:
+  // the newest, in the order they were granted, and no more than were asked for.
+  if (granted.size() > static_cast<size_t>(command.max_jobs)) {
+    granted.erase(granted.begin(), granted.end() - command.max_jobs);
+  }
+  for (const JobKey& job : granted) {
     QueueState* queue = FindQueue(job.queue);
     JobRow row;
     if (queue == nullptr || reads.Add(ReadJob(*queue, job, &row)) != Read::kFound) continue;
@@ -136,15 +142,15 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
     if (row.record.payload_apart() && reads.Add(tables_.Payload(job, &payload)) == Read::kFound) {
       row.record.set_payload(std::move(payload));
     }
-    GrantedLease granted;
-    granted.job = Snapshot(*queue, row);
-    granted.token = row.state.owner_token();
-    granted.lease_ms = row.state.lease_duration_ms();
-    granted.run_limit_ms = row.state.run_limit_at_ms() == 0
-                               ? 0
-                               : std::max<int64_t>(1, row.state.run_limit_at_ms() - now.broker_ms);
-    granted.max_attempts = MaxAttempts(row.record, row.state, queue->record.settings());
-    reply.leases.push_back(std::move(granted));
+    GrantedLease lease;
+    lease.job = Snapshot(*queue, row);
+    lease.token = row.state.owner_token();
+    lease.lease_ms = row.state.lease_duration_ms();
+    lease.run_limit_ms = row.state.run_limit_at_ms() == 0
+                             ? 0
+                             : std::max<int64_t>(1, row.state.run_limit_at_ms() - now.broker_ms);
+    lease.max_attempts = MaxAttempts(row.record, row.state, queue->record.settings());
+    reply.leases.push_back(std::move(lease));
   }
   if (reads.unknown) return Result::NeedsRows();
   if (reply.leases.empty()) return std::nullopt;

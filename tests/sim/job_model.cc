@@ -565,6 +565,34 @@ void JobRules::DeleteQueue(const Guess& guess, Guesses* out) const {
   AddUnique(std::move(after), out);
 }
 
+namespace {
+
+// What a stored state says without any doubt of time, against what is believed.
+bool SamePlainState(const Guess& guess, const record::JobState& state) {
+  return state.failures() == guess.failures && state.consecutive_losses() == guess.losses &&
+         state.total_failures() == guess.total_failures &&
+         state.total_losses() == guess.total_losses && state.cancel_requested() == guess.cancel &&
+         state.kind_releases() == guess.kind_releases && state.priority() == guess.priority &&
+         state.has_max_attempts() == guess.max_attempts.has_value() &&
+         state.max_attempts() == guess.max_attempts.value_or(0) &&
+         state.has_max_losses() == guess.max_losses.has_value() &&
+         state.max_losses() == guess.max_losses.value_or(0) && state.worker() == guess.worker &&
+         state.started() == guess.started &&
+         state.end_reason() == static_cast<int32_t>(guess.end_reason);
+}
+
+bool SameSettle(const SettleFact& fact, const record::SettleAnswer& settle) {
+  if (settle.token() != fact.token) return false;
+  return fact.token == 0 || (settle.kind() == static_cast<int32_t>(fact.kind) &&
+                             settle.state() == static_cast<int32_t>(fact.state) &&
+                             settle.end_reason() == static_cast<int32_t>(fact.reason) &&
+                             settle.next_attempt() == fact.next_attempt &&
+                             settle.retry_delay_ms() >= fact.delay_low_ms &&
+                             settle.retry_delay_ms() <= fact.delay_high_ms);
+}
+
+}  // namespace
+
 void JobRules::Seen(const Guess& guess, const std::string* payload, const record::JobState& state,
                     const std::string* result, bool passing, Guesses* out) const {
   if (guess.gone && !(passing && guess.state > JobState::kLeased)) return;
@@ -574,31 +602,9 @@ void JobRules::Seen(const Guess& guess, const std::string* payload, const record
                                 : state.owner_token() != guess.owner) {
     return;
   }
-  if (state.failures() != guess.failures || state.consecutive_losses() != guess.losses ||
-      state.total_failures() != guess.total_failures ||
-      state.total_losses() != guess.total_losses || state.cancel_requested() != guess.cancel ||
-      state.kind_releases() != guess.kind_releases || state.priority() != guess.priority ||
-      state.has_max_attempts() != guess.max_attempts.has_value() ||
-      state.max_attempts() != guess.max_attempts.value_or(0) ||
-      state.has_max_losses() != guess.max_losses.has_value() ||
-      state.max_losses() != guess.max_losses.value_or(0) || state.worker() != guess.worker ||
-      state.started() != guess.started ||
-      state.end_reason() != static_cast<int32_t>(guess.end_reason)) {
-    return;
-  }
+  if (!SamePlainState(guess, state) || !SameSettle(guess.settle, state.settle())) return;
   if (guess.owner != 0 && state.lease_duration_ms() != guess.lease_ms) return;
   if (guess.run_limit_token != kSomeToken && state.run_limit_token() != guess.run_limit_token) {
-    return;
-  }
-  const record::SettleAnswer& settle = state.settle();
-  const SettleFact& fact = guess.settle;
-  if (settle.token() != fact.token) return;
-  if (fact.token != 0 &&
-      (settle.kind() != static_cast<int32_t>(fact.kind) ||
-       settle.state() != static_cast<int32_t>(fact.state) ||
-       settle.end_reason() != static_cast<int32_t>(fact.reason) ||
-       settle.next_attempt() != fact.next_attempt || settle.retry_delay_ms() < fact.delay_low_ms ||
-       settle.retry_delay_ms() > fact.delay_high_ms)) {
     return;
   }
   if (payload != nullptr && *payload != facts_.job.record.payload()) return;
@@ -606,7 +612,7 @@ void JobRules::Seen(const Guess& guess, const std::string* payload, const record
   Guess after = guess;
   after.owner = state.owner_token();
   after.run_limit_token = state.run_limit_token();
-  after.settle.delay_low_ms = after.settle.delay_high_ms = settle.retry_delay_ms();
+  after.settle.delay_low_ms = after.settle.delay_high_ms = state.settle().retry_delay_ms();
   if (guess.state == JobState::kDelayed) {
     if (state.has_due_wall_ms() != guess.due_wall_ms.has_value()) return;
     if (guess.due_wall_ms.has_value()) {
