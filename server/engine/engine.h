@@ -313,12 +313,8 @@ class Engine {
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
 
   // invariants.cc
-  struct Walk;
-  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
-  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
-                             const record::JobRecord& record, const record::JobState& state,
-                             Walk* walk) const;
-  absl::Status CheckIndexes(Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const record::JobRecord& record,
+                             const record::JobState& state, size_t* covered_ready) const;
 
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);
