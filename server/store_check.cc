@@ -15,8 +15,9 @@ ExitCode CheckStore(const Config& config, std::string* text) {
     return ExitCode::kUsage;
   }
   const auto folder = storage::InspectFolder(config.data_dir);
-  if (folder.ok() && !folder->has_store) {
-    ops::LogError("there is no store", {{"data_dir", config.data_dir}});
+  if (!folder.ok() || !folder->has_store) {
+    ops::LogError("there is no store to check",
+                  {{"data_dir", config.data_dir}, {"why", folder.status().message()}});
     return ExitCode::kStoreRefused;
   }
   const auto store = OpenStore(config, runtime::SystemClock().WallMs());
