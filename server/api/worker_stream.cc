@@ -211,6 +211,8 @@ absl::Status WorkerStream::AddCredit(const v1::Credit& credit) {
         absl::StrCat("credit.jobs: there would be room for ", credit_jobs_ + credit.jobs(),
                      " jobs; ", engine::kMaxCreditJobs, " is the most"));
   }
+  // What waits in the line would still bring as much as there was room for.
+  if (credit.jobs() < 0 || credit.bytes() < 0) WithdrawPoll();
   credit_jobs_ += credit.jobs();
   credit_bytes_ = std::min(credit_bytes_ + credit.bytes(), engine::kMaxCreditBytes);
   return absl::OkStatus();
