@@ -92,6 +92,7 @@ class WorkerStream final : public runtime::Session,
   };
   // All of these need the mutex.
   absl::Status Hello(v1::Hello hello);
+  // worker_stream_operations.cc
   void Enqueue(v1::StreamEnqueue enqueue);
   void Settle(v1::StreamJobsRequest* message);
   void Heartbeat(const v1::StreamHeartbeat& heartbeat);

@@ -107,6 +107,19 @@ void Sessions::Tell(const engine::SessionVerdict& verdict) {
   if (const auto session = Find(verdict.session)) session->OnVerdict(verdict);
 }
 
+size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
+  std::vector<std::shared_ptr<Session>> matching;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : sessions_) {
+      if (entry.info.worker.empty() || !matches(entry.info)) continue;
+      if (auto session = entry.session.lock()) matching.push_back(std::move(session));
+    }
+  }
+  for (const auto& session : matching) session->OnDrain(DrainCause::kWorker);
+  return matching.size();
+}
+
 void Sessions::DrainAll() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -13,9 +13,9 @@
 #ifndef STINT_SERVER_RUNTIME_SESSIONS_H_
 #define STINT_SERVER_RUNTIME_SESSIONS_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -80,7 +80,9 @@ class Sessions {
   // Brings a verdict to its session, if that is still there.
   void Tell(const engine::SessionVerdict& verdict);
 
-  // From now on: every session there is, and every one that opens.
+  // The sessions of workers that `matches` accepts get no more jobs. How many there are.
+  size_t DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
+  // From now on: every session there is gets no more jobs, and none opens.
   void DrainAll();
   void EndAll();
 
