@@ -6,10 +6,8 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
@@ -20,6 +18,7 @@
 #include "client/cpp/status.h"
 #include "google/protobuf/message_lite.h"
 #include "google/rpc/status.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 namespace {
@@ -151,32 +150,33 @@ ConnectionOptions ConnectionOptions::FromEnvironment() {
 }
 
 struct CallCanceller::Impl {
-  std::mutex mutex;
-  bool cancelled = false;
-  grpc::ClientContext* call = nullptr;
+  Mutex mutex;
+  bool cancelled ABSL_GUARDED_BY(mutex) = false;
+  grpc::ClientContext* call ABSL_GUARDED_BY(mutex) = nullptr;
 };
 
 CallCanceller::CallCanceller() : impl_(std::make_unique<Impl>()) {}
 CallCanceller::~CallCanceller() = default;
 
 void CallCanceller::Cancel() {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->cancelled = true;
   if (impl_->call != nullptr) impl_->call->TryCancel();
 }
 
 void CallCanceller::Reset() {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->cancelled = false;
 }
 
 struct Connection::Impl {
-  explicit Impl(ConnectionOptions given) : options(std::move(given)) {}
+  Impl(ConnectionOptions given, std::string secret)
+      : options(std::move(given)), token(std::move(secret)) {}
 
   const ConnectionOptions options;
   std::unique_ptr<Stub> stub;
-  std::mutex mutex;
-  std::string token;  // guarded by mutex
+  Mutex mutex;
+  std::string token ABSL_GUARDED_BY(mutex);
 
   absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
                         gpr_timespec deadline, CallCanceller::Impl* canceller,
@@ -185,28 +185,28 @@ struct Connection::Impl {
     context.set_deadline(deadline);
     if (!secret.empty()) context.AddMetadata("authorization", "Bearer " + secret);
     if (canceller != nullptr) {
-      const std::lock_guard<std::mutex> lock(canceller->mutex);
+      const MutexLock lock(canceller->mutex);
       if (canceller->cancelled) return absl::CancelledError("cancelled before it was sent");
       canceller->call = &context;
     }
-    std::mutex done_mutex;
-    std::condition_variable done_changed;
+    Mutex done_mutex;
+    Condition done_changed;
     bool done = false;
     grpc::Status result;
     stub->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
                     [&](grpc::Status status) {
-                      const std::lock_guard<std::mutex> lock(done_mutex);
+                      const MutexLock lock(done_mutex);
                       result = std::move(status);
                       done = true;
-                      done_changed.notify_one();
+                      done_changed.NotifyOne();
                     });
     {
-      std::unique_lock<std::mutex> lock(done_mutex);
-      done_changed.wait(lock, [&] { return done; });
+      const MutexLock lock(done_mutex);
+      while (!done) done_changed.Wait(done_mutex);
     }
     bool cancelled_here = false;
     if (canceller != nullptr) {
-      const std::lock_guard<std::mutex> lock(canceller->mutex);
+      const MutexLock lock(canceller->mutex);
       canceller->call = nullptr;
       cancelled_here = canceller->cancelled;
     }
@@ -223,7 +223,7 @@ struct Connection::Impl {
     if (options.token_file.empty()) return false;
     absl::StatusOr<std::string> read = ReadToken(options.token_file);
     if (!read.ok() || *read == used) return false;
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     token = *read;
     *fresh = *std::move(read);
     return true;
@@ -237,12 +237,13 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions o
   if (options.address.empty()) {
     return absl::InvalidArgumentError("no broker address: give HOST:PORT (STINT_ADDRESS)");
   }
-  auto impl = std::make_unique<Impl>(std::move(options));
-  if (!impl->options.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadToken(impl->options.token_file);
-    if (!token.ok()) return token.status();
-    impl->token = *std::move(token);
+  std::string token;
+  if (!options.token_file.empty()) {
+    absl::StatusOr<std::string> read = ReadToken(options.token_file);
+    if (!read.ok()) return read.status();
+    token = *std::move(read);
   }
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(token));
   absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials =
       MakeCredentials(impl->options);
   if (!credentials.ok()) return credentials.status();
@@ -261,7 +262,7 @@ absl::Status Connection::Call(const char* method, const MessageLite& request, Me
   CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
   std::string token;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     token = impl_->token;
   }
   const absl::Status status = impl_->CallOnce(method, request, response, until, cancel, token);
