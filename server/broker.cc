@@ -81,15 +81,15 @@ ExitCode Refuse(ExitCode code, absl::string_view what, const absl::Status& why) 
 
 void Broker::RequestDrain() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_.drain = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 Broker::Stop Broker::WaitForStop() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return stop_.drain || stop_.failure.has_value(); });
+  const MutexLock lock(mutex_);
+  while (!stop_.drain && !stop_.failure.has_value()) changed_.Wait(mutex_);
   return stop_;
 }
 
@@ -160,10 +160,10 @@ absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(
   hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
   hooks.on_fatal = [this](const absl::Status& why) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_.failure = why;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   return runtime::BrokerLoop::Start(store, ToLoopOptions(config_), std::move(hooks));
 }

@@ -7,9 +7,7 @@
 #ifndef STINT_SERVER_BROKER_H_
 #define STINT_SERVER_BROKER_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -17,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "server/config.h"
 #include "server/exit_codes.h"
+#include "sync/mutex.h"
 
 namespace stint {
 
@@ -52,9 +51,9 @@ class Broker {
   ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
 
   const Config config_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Stop stop_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  Stop stop_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +15,7 @@
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
 #include "google/protobuf/struct.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::cli {
 namespace {
@@ -78,13 +78,13 @@ class WorkLog {
   WorkLog(Session& session, bool every_job) : session_(session), every_job_(every_job) {}
 
   void Say(absl::string_view text) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     session_.err() << "stint: " << text << '\n';
   }
 
   void Note(const client::WorkerEvent& event) {
     using Kind = client::WorkerEvent::Kind;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     switch (event.kind) {
       case Kind::kStarted:
         return;
@@ -167,7 +167,7 @@ class WorkLog {
 
   Session& session_;
   const bool every_job_;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 absl::Status MakeOptions(const WorkOptions& given, client::WorkerOptions* worker,

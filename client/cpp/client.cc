@@ -1,8 +1,6 @@
 #include "client/cpp/client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +9,7 @@
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
 #include "google/protobuf/wrappers.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 namespace {
@@ -52,10 +51,10 @@ absl::Status Client::Repeat(const char* method, const google::protobuf::MessageL
     const absl::Duration again =
         clock_->Now() + backoff.Next(RetryDelay(status).value_or(absl::ZeroDuration()));
     if (again >= end) return status;
-    std::mutex mutex;
-    std::condition_variable never;
-    std::unique_lock<std::mutex> lock(mutex);
-    while (clock_->Now() < again) clock_->Wait(never, lock, again);
+    Mutex mutex;
+    Condition never;
+    const MutexLock lock(mutex);
+    while (clock_->Now() < again) clock_->Wait(never, mutex, again);
     deadline = std::min(options.deadline, end - clock_->Now());
   }
 }

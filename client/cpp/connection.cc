@@ -6,10 +6,8 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
@@ -20,6 +18,7 @@
 #include "client/cpp/status.h"
 #include "google/protobuf/message_lite.h"
 #include "google/rpc/status.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 namespace {
@@ -151,36 +150,37 @@ ConnectionOptions ConnectionOptions::FromEnvironment() {
 }
 
 void CallCanceller::Cancel() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = true;
   if (end_call_) end_call_();
 }
 
 void CallCanceller::Reset() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = false;
 }
 
 bool CallCanceller::Begin(std::function<void()> end_call) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled_) return false;
   end_call_ = std::move(end_call);
   return true;
 }
 
 bool CallCanceller::End() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   end_call_ = nullptr;
   return cancelled_;
 }
 
 struct Connection::Impl {
-  explicit Impl(ConnectionOptions given) : options(std::move(given)) {}
+  Impl(ConnectionOptions given, std::string secret)
+      : options(std::move(given)), token(std::move(secret)) {}
 
   const ConnectionOptions options;
   std::unique_ptr<Stub> stub;
-  std::mutex mutex;
-  std::string token;  // guarded by mutex
+  Mutex mutex;
+  std::string token ABSL_GUARDED_BY(mutex);
 
   absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
                         gpr_timespec deadline, CallCanceller* canceller,
@@ -191,20 +191,20 @@ struct Connection::Impl {
     if (canceller != nullptr && !canceller->Begin([&context] { context.TryCancel(); })) {
       return absl::CancelledError("cancelled before it was sent");
     }
-    std::mutex done_mutex;
-    std::condition_variable done_changed;
+    Mutex done_mutex;
+    Condition done_changed;
     bool done = false;
     grpc::Status result;
     stub->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
                     [&](grpc::Status status) {
-                      const std::lock_guard<std::mutex> lock(done_mutex);
+                      const MutexLock lock(done_mutex);
                       result = std::move(status);
                       done = true;
-                      done_changed.notify_one();
+                      done_changed.NotifyOne();
                     });
     {
-      std::unique_lock<std::mutex> lock(done_mutex);
-      done_changed.wait(lock, [&] { return done; });
+      const MutexLock lock(done_mutex);
+      while (!done) done_changed.Wait(done_mutex);
     }
     const bool cancelled_here = canceller != nullptr && canceller->End();
     absl::Status status = FromGrpc(result);
@@ -220,7 +220,7 @@ struct Connection::Impl {
     if (options.token_file.empty()) return false;
     absl::StatusOr<std::string> read = ReadToken(options.token_file);
     if (!read.ok() || *read == used) return false;
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     token = *read;
     *fresh = *std::move(read);
     return true;
@@ -234,12 +234,13 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions o
   if (options.address.empty()) {
     return absl::InvalidArgumentError("no broker address: give HOST:PORT (STINT_ADDRESS)");
   }
-  auto impl = std::make_unique<Impl>(std::move(options));
-  if (!impl->options.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadToken(impl->options.token_file);
-    if (!token.ok()) return token.status();
-    impl->token = *std::move(token);
+  std::string token;
+  if (!options.token_file.empty()) {
+    absl::StatusOr<std::string> read = ReadToken(options.token_file);
+    if (!read.ok()) return read.status();
+    token = *std::move(read);
   }
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(token));
   absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials =
       MakeCredentials(impl->options);
   if (!credentials.ok()) return credentials.status();
@@ -257,7 +258,7 @@ absl::Status Connection::Call(const char* method, const MessageLite& request, Me
                    gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
   std::string token;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     token = impl_->token;
   }
   const absl::Status status = impl_->CallOnce(method, request, response, until, canceller, token);
@@ -285,7 +286,7 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
   }
 
   void Send(const MessageLite& message) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!held_) return;
     StartWrite(&message);
   }
@@ -294,7 +295,7 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
   void OnReadDone(bool ok) override {
     if (!ok) {
       // No more sends: the stream may end.
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       if (std::exchange(held_, false)) RemoveHold();
       return;
     }
@@ -312,8 +313,8 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
  private:
   const std::shared_ptr<StreamEvents> events_;
   grpc::ClientContext context_;
-  std::mutex mutex_;
-  bool held_ = true;  // guarded by mutex_
+  Mutex mutex_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = true;
   std::shared_ptr<GrpcStream> self_;
 };
 
@@ -323,7 +324,7 @@ std::shared_ptr<Stream> Connection::OpenStream(const char* method,
                                                std::shared_ptr<StreamEvents> events) {
   std::string token;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     token = impl_->token;
   }
   auto stream = std::make_shared<GrpcStream>(impl_->stub.get(), method, token, std::move(events));
@@ -334,7 +335,7 @@ std::shared_ptr<Stream> Connection::OpenStream(const char* method,
 void Connection::ReadTokenAgain() {
   std::string used;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     used = impl_->token;
   }
   impl_->TokenChanged(used, &used);

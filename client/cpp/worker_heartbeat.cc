@@ -52,12 +52,12 @@ absl::Duration Worker::Impl::NextUnconfirmed() const {
 void Worker::Impl::RunHeartbeat() {
   while (true) {
     {
-      std::unique_lock<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       while (mode_ != Mode::kStopped) {
         planned_beat_ = NextBeat();
         const absl::Duration wake = std::min(planned_beat_, NextUnconfirmed());
         if (wake <= clock_->Now()) break;
-        clock_->Wait(beat_changed_, lock, wake);
+        clock_->Wait(beat_changed_, mutex_, wake);
       }
       planned_beat_ = absl::InfiniteDuration();
       if (mode_ == Mode::kStopped) return;
@@ -70,7 +70,7 @@ void Worker::Impl::RunHeartbeat() {
 void Worker::Impl::MarkUnconfirmed() {
   std::vector<HeldPtr> late;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [key, held] : leases_) {
       if (held->lost || held->cancel.unconfirmed()) continue;
       if (held->renewed_at + ToAbsl(held->lease.lease_duration()) > clock_->Now()) continue;
@@ -93,7 +93,7 @@ void Worker::Impl::Beat() {
   absl::Duration interval = absl::InfiniteDuration();
   absl::Duration sent_at;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     sent_at = clock_->Now();
     if (NextBeat() > sent_at) return;
     for (const auto& [key, held] : leases_) {
@@ -111,7 +111,7 @@ void Worker::Impl::Beat() {
   if (!absl::IsCancelled(status)) NoteReachable(status);
   const bool renewed = status.ok() && response.results_size() == request.leases_size();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Duration retry = std::min(interval, kRetryMost);
     retry_beat_at_ = absl::InfiniteDuration();
     if (!renewed) {
@@ -130,7 +130,7 @@ void Worker::Impl::ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status,
                                 absl::Duration sent_at) {
   CancelReason reason = CancelReason::kNone;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (status == v1::LEASE_STATUS_LOST || status == v1::LEASE_STATUS_RUN_LIMIT) {
       reason = status == v1::LEASE_STATUS_LOST ? CancelReason::kLeaseLost : CancelReason::kRunLimit;
       // While a settle is under way its own answer decides: the job may have ended by it.
@@ -157,7 +157,7 @@ void Worker::Impl::ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status,
 
 std::vector<v1::HeartbeatItem> Worker::Impl::HeldLeases() const {
   std::vector<v1::HeartbeatItem> held;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, lease] : leases_) {
     if (lease->lost || held.size() >= kMaxLeasesPerCall) continue;
     held.emplace_back();
@@ -171,7 +171,7 @@ void Worker::Impl::OnVerdict(const v1::HeartbeatResult& verdict,
                              std::optional<absl::Duration> sent_at) {
   HeldPtr held;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = leases_.find(Key(verdict.job(), verdict.token()));
     if (found == leases_.end()) return;
     held = found->second;

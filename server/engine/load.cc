@@ -98,9 +98,10 @@ absl::Status Engine::LoadQueues(const storage::Store& store, const Now& now) {
     }
     queue->id = *id;
     queue->windows.fill(ReadyWindow::Unread());
-    queue_ids_[*id] = queue.get();
     const std::string name = queue->record.name();
-    queues_[name] = std::move(queue);
+    const auto [entry, fresh] = queues_.try_emplace(name, std::move(queue));
+    if (!fresh) return Corrupt(absl::StrCat("queue ", name, ", of which there are two,"));
+    queue_ids_[*id] = entry->second.get();
     return absl::OkStatus();
   });
   if (!loaded.ok()) return loaded;
@@ -141,7 +142,8 @@ absl::Status Engine::LoadLeases(const storage::Store& store, const Now& now) {
     Lease lease;
     const auto job = storage::ParseJobRowKey(Family::kLease, row.key);
     if (!job.has_value() || !lease.state.ParseFromString(row.value) ||
-        FindQueue(job->queue) == nullptr) {
+        FindQueue(job->queue) == nullptr || lease.state.lease_duration_ms() < 0 ||
+        lease.state.lease_duration_ms() > kMaxLeaseMs) {
       return Corrupt("a lease");
     }
     if (lease.state.owner_token() > loaded_group_.last_token()) {

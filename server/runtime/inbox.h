@@ -11,16 +11,15 @@
 #define STINT_SERVER_RUNTIME_INBOX_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "server/engine/limits.h"
 #include "server/runtime/gateway.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -75,12 +74,12 @@ class Inbox {
   void TakeFrom(LaneState* lane, size_t operations, size_t bytes, Taken* taken);
 
   const InboxLimits limits_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<LaneState, 3> lanes_;
-  bool woken_ = false;
-  bool waiting_for_calls_ = false;
-  absl::Status closed_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::array<LaneState, 3> lanes_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waiting_for_calls_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::runtime

@@ -128,7 +128,7 @@ int64_t Loop::WaitMs() {
 bool Loop::FinishSync() {
   absl::Status result;
   {
-    const std::lock_guard<std::mutex> lock(sync_mutex_);
+    const MutexLock lock(sync_mutex_);
     if (!sync_result_.has_value()) return false;
     result = *std::move(sync_result_);
     sync_result_.reset();
@@ -225,7 +225,7 @@ void Loop::CommitGroup() {
       Publish(group.get());
     }
     {
-      const std::lock_guard<std::mutex> lock(sync_mutex_);
+      const MutexLock lock(sync_mutex_);
       sync_result_ = std::move(synced);
     }
     inbox_.Wake();

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +32,7 @@
 #include "server/runtime/matcher.h"
 #include "storage/row_view.h"
 #include "storage/store.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -174,8 +174,8 @@ class Loop final : public Gateway {
   std::atomic<size_t> unanswered_{0};
 
   // How the group in sync came out; set by the executor.
-  std::mutex sync_mutex_;
-  std::optional<absl::Status> sync_result_;
+  Mutex sync_mutex_;
+  std::optional<absl::Status> sync_result_ ABSL_GUARDED_BY(sync_mutex_);
 
   std::optional<Group> open_;
   // Shared with the executor, which alone touches it until it has set sync_result_.

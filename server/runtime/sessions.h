@@ -13,11 +13,9 @@
 #ifndef STINT_SERVER_RUNTIME_SESSIONS_H_
 #define STINT_SERVER_RUNTIME_SESSIONS_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/outcome.h"
 #include "server/runtime/clock.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -97,12 +96,11 @@ class Sessions {
   std::vector<std::shared_ptr<Session>> All() const;
 
   const Clock* const clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  absl::flat_hash_map<uint64_t, Entry> sessions_;
-  bool draining_ = false;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;
+  absl::flat_hash_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
