@@ -37,6 +37,7 @@ int Run(const std::vector<std::string>& arguments, const Streams& streams) {
   AddJobsCommands(app, session);
   AddQueuesCommands(app, session);
   AddWorkerCommands(app, session);
+  AddWorkersCommands(app, session);
   AddServerCommands(app, session);
   AddHealthCommand(app, session);
   AddTokenCommand(app, session);

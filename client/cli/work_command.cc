@@ -31,6 +31,7 @@ struct WorkOptions {
   int64_t max_jobs = 0;
   bool exit_when_empty = false;
   bool unary = false;
+  std::string version;
   std::string run_limit;
   std::string grace = "20s";
   std::string kill_grace = "5s";
@@ -196,6 +197,7 @@ absl::Status MakeOptions(const WorkOptions& given, client::WorkerOptions* worker
   worker->max_jobs = given.max_jobs;
   worker->exit_when_empty = given.exit_when_empty;
   worker->stream = !given.unary;
+  worker->version = given.version;
   worker->cancel_when_unconfirmed = given.cancel_when_unconfirmed;
   exec->kill_grace = *kill_grace;
   exec->payload_as_argument = given.payload_as_argument;
@@ -307,6 +309,8 @@ void AddWorkCommand(CLI::App& root, Session& session) {
                    "How long the broker waits for a sign of life before it gives a job to "
                    "somebody else; renewed every third")
       ->capture_default_str();
+  command->add_option("--version", options->version,
+                      "Release that `stint workers` shows for this process");
   command->add_option("--worker", options->worker,
                       "Id of this process; default: host, pid, random");
   command->add_option("--max-jobs", options->max_jobs, "End after so many")

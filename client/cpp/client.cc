@@ -206,6 +206,17 @@ absl::StatusOr<v1::DrainServerResponse> Client::DrainServer(const CallOptions& o
                                        v1::DrainServerRequest(), options);
 }
 
+absl::StatusOr<v1::ListWorkersResponse> Client::ListWorkers(const v1::ListWorkersRequest& request,
+                                                            const CallOptions& options) {
+  return Send<v1::ListWorkersResponse>("/stint.v1.AdminService/ListWorkers", request, options);
+}
+
+// Asking twice is asking once.
+absl::StatusOr<v1::DrainWorkerResponse> Client::DrainWorker(const v1::DrainWorkerRequest& request,
+                                                            const CallOptions& options) {
+  return Send<v1::DrainWorkerResponse>("/stint.v1.AdminService/DrainWorker", request, options);
+}
+
 absl::StatusOr<HealthStatus> Client::CheckHealth(const CallOptions& options) {
   // grpc.health.v1: the request's field 1 is a string, the answer's field 1 an enum. The
   // wrapper types have the same encoding, so that its proto need not be carried along.

@@ -105,6 +105,10 @@ class Client {
   // AdminService and health.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
   absl::StatusOr<v1::DrainServerResponse> DrainServer(const CallOptions& options = {});
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
+                                                      const CallOptions& options = {});
+  absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request,
+                                                      const CallOptions& options = {});
   absl::StatusOr<HealthStatus> CheckHealth(const CallOptions& options = {});
 
   // WorkerService, for workers made by hand. A lease without `worker` is asked for once and

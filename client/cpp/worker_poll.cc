@@ -126,6 +126,10 @@ bool Worker::Impl::PollOnce() {
     Accept(&response, /*hand_back=*/false);
     return !(options_.exit_when_empty && empty && nothing_held);
   }
+  if (ErrorReason(status) == "WORKER_DRAINED") {
+    unseen_.reset();
+    return false;  // what is held is finished; then it ends, in order
+  }
   if (IsFinal(status)) {
     unseen_.reset();
     const MutexLock lock(mutex_);

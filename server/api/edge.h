@@ -22,6 +22,7 @@
 #include "server/runtime/clock.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/sessions.h"
+#include "server/runtime/workers.h"
 #include "storage/reader.h"
 
 namespace stint::api {
@@ -50,6 +51,7 @@ class Edge {
   explicit Edge(EdgeOptions options)
       : options_(std::move(options)),
         sessions_(options_.clock),
+        workers_(options_.clock),
         reads_(options_.read_threads, options_.max_waiting_reads) {}
 
   // The broker is ready. `gateway` and `reader` must stay until no call arrives any more.
@@ -62,6 +64,9 @@ class Edge {
 
   const EdgeLimits& limits() const { return options_.limits; }
   runtime::Sessions* sessions() { return &sessions_; }
+  runtime::Workers* workers() { return &workers_; }
+  // Once it is open.
+  const PageTokens& page_tokens() const { return *page_tokens_; }
   const runtime::Clock* clock() const { return options_.clock; }
   // STARTING until Open.
   absl::Status CheckOpen() const;
@@ -108,6 +113,7 @@ class Edge {
  private:
   const EdgeOptions options_;
   runtime::Sessions sessions_;
+  runtime::Workers workers_;
   std::atomic<bool> open_ = false;
   runtime::Gateway* gateway_ = nullptr;
   const storage::Reader* reader_ = nullptr;

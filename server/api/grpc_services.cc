@@ -173,7 +173,9 @@ class GrpcQueueService final : public RawQueueService {
 
 using RawAdminService =
     Raw<v1::AdminService::Service, v1::AdminService::WithRawCallbackMethod_GetServerInfo,
-        v1::AdminService::WithRawCallbackMethod_DrainServer>;
+        v1::AdminService::WithRawCallbackMethod_DrainServer,
+        v1::AdminService::WithRawCallbackMethod_ListWorkers,
+        v1::AdminService::WithRawCallbackMethod_DrainWorker>;
 
 class GrpcAdminService final : public RawAdminService {
  public:
@@ -184,6 +186,12 @@ class GrpcAdminService final : public RawAdminService {
   }
   Reactor* DrainServer(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &AdminService::DrainServer);
+  }
+  Reactor* ListWorkers(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &AdminService::ListWorkers);
+  }
+  Reactor* DrainWorker(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &AdminService::DrainWorker);
   }
 
  private:

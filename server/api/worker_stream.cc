@@ -109,6 +109,9 @@ absl::Status WorkerStream::Hello(v1::Hello hello) {
                welcome.set_session(static_cast<int64_t>(self.session_));
                ToResults(held.leases(), *reply, welcome.mutable_held());
                self.outbox_.SetWelcome(std::move(welcome));
+               if (self.context_.edge->workers()->IsDrained(self.hello_.worker())) {
+                 self.TellDrain(v1::DRAIN_REASON_WORKER);
+               }
                self.MayPoll();
              });
   if (hello_.previous_session() != 0) {
@@ -395,6 +398,11 @@ void WorkerStream::OnDrain(runtime::DrainCause cause) {
   if (phase_ != Phase::kOpen) return;
   TellDrain(cause == runtime::DrainCause::kServer ? v1::DRAIN_REASON_SERVER
                                                   : v1::DRAIN_REASON_WORKER);
+}
+
+int64_t WorkerStream::LastHeardMs() const {
+  const MutexLock lock(mutex_);
+  return last_message_ms_;
 }
 
 void WorkerStream::OnEnd(bool continued) {

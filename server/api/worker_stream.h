@@ -82,6 +82,7 @@ class WorkerStream final : public runtime::Session,
   void OnTick(int64_t now_ms) override;
   void OnDrain(runtime::DrainCause cause) override;
   void OnEnd(bool continued) override;
+  int64_t LastHeardMs() const override;
 
  private:
   enum class Phase { kHello, kOpen, kLeaving, kEnding, kOver };

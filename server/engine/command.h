@@ -182,6 +182,9 @@ struct QueueStatsCommand {
 
 struct ServerInfoCommand {};
 
+// How many leases each worker holds.
+struct WorkerLeasesCommand {};
+
 // What time makes due. The engine hands these out (Engine::DueCommands); each checks again
 // on apply that the world is still as it was.
 struct LapseCommand {
@@ -222,9 +225,9 @@ using Command =
     std::variant<EnqueueCommand, LeaseCommand, HeartbeatCommand, SettleCommand, EndSessionCommand,
                  CancelCommand, RedriveCommand, DeleteJobCommand, UpdateJobCommand, WaitJobCommand,
                  CreateQueueCommand, UpdateQueueCommand, DeleteQueueCommand, PauseQueueCommand,
-                 PurgeQueueCommand, QueueStatsCommand, ServerInfoCommand, LapseCommand,
-                 RevokeCommand, PromoteCommand, ExpireCommand, RetentionCommand, PurgeStepCommand,
-                 DropBucketsCommand, ForgetQueueCommand>;
+                 PurgeQueueCommand, QueueStatsCommand, ServerInfoCommand, WorkerLeasesCommand,
+                 LapseCommand, RevokeCommand, PromoteCommand, ExpireCommand, RetentionCommand,
+                 PurgeStepCommand, DropBucketsCommand, ForgetQueueCommand>;
 
 }  // namespace stint::engine
 

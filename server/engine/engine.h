@@ -233,6 +233,7 @@ class Engine {
   Result Handle(const PurgeQueueCommand& command, const Now& now);
   Result Handle(const QueueStatsCommand& command, const Now& now);
   Result Handle(const ServerInfoCommand& command, const Now& now);
+  Result Handle(const WorkerLeasesCommand& command, const Now& now);
   Result Handle(const LapseCommand& command, const Now& now);
   Result Handle(const RevokeCommand& command, const Now& now);
   Result Handle(const PromoteCommand& command, const Now& now);

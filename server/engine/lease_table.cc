@@ -23,6 +23,7 @@ void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
   Remove(job);
   if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
   if (lease.session != 0) by_session_[lease.session].insert(job);
+  ++by_worker_[lease.state.worker()];
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
   Push({next, job});
@@ -43,6 +44,7 @@ void LeaseTable::Remove(const storage::JobKey& job) {
   if (it == leases_.end()) return;
   ForgetRequest(job, it->second.request_hash);
   ForgetSession(job, it->second.session);
+  ForgetWorker(it->second.state.worker());
   leases_.erase(it);
 }
 
@@ -66,6 +68,11 @@ void LeaseTable::ForgetSession(const storage::JobKey& job, uint64_t session) {
   if (of_session->second.empty()) by_session_.erase(of_session);
 }
 
+void LeaseTable::ForgetWorker(const std::string& worker) {
+  const auto held = by_worker_.find(worker);
+  if (held != by_worker_.end() && --held->second == 0) by_worker_.erase(held);
+}
+
 std::vector<storage::JobKey> LeaseTable::OfSession(uint64_t session) const {
   const auto of_session = by_session_.find(session);
   if (of_session == by_session_.end()) return {};
@@ -87,6 +94,7 @@ void LeaseTable::RemoveQueue(uint32_t queue) {
     if (lease.first.queue != queue) return false;
     ForgetRequest(lease.first, lease.second.request_hash);
     ForgetSession(lease.first, lease.second.session);
+    ForgetWorker(lease.second.state.worker());
     return true;
   });
 }
@@ -95,6 +103,7 @@ void LeaseTable::Clear() {
   leases_.clear();
   by_request_.clear();
   by_session_.clear();
+  by_worker_.clear();
   due_ = {};
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <queue>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -45,6 +46,8 @@ class LeaseTable {
   void RemoveQueue(uint32_t queue);
   void Clear();
   size_t size() const { return leases_.size(); }
+  // How many each worker holds; none that holds none.
+  const absl::flat_hash_map<std::string, int64_t>& by_worker() const { return by_worker_; }
 
   // Looks at the lease again at `ms`, or earlier if it is due earlier.
   void Watch(const storage::JobKey& job, int64_t ms);
@@ -66,11 +69,13 @@ class LeaseTable {
   };
   void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
   void ForgetSession(const storage::JobKey& job, uint64_t session);
+  void ForgetWorker(const std::string& worker);
   void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<storage::JobKey>> by_session_;
+  absl::flat_hash_map<std::string, int64_t> by_worker_;
   // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
   // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -81,6 +81,11 @@ inline constexpr int64_t kDefaultStreamLossGraceMs = 5 * kSecondMs;
 inline constexpr int64_t kMaxStreamLossGraceMs = kHourMs;
 // The hello of a stream has to come within this time.
 inline constexpr int64_t kHelloMs = 10 * kSecondMs;
+// Workers that use single calls: how long one is listed after its last call, how many are, and how
+// long one that was asked to leave gets no jobs.
+inline constexpr int64_t kWorkerKnownMs = 90 * kSecondMs;
+inline constexpr size_t kMaxKnownWorkers = 20'000;
+inline constexpr int64_t kDrainedWorkerMs = kHourMs;
 // A session that says nothing for longer is served after all others.
 inline constexpr int64_t kSilentSessionMs = 25 * kSecondMs;
 

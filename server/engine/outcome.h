@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "server/engine/types.h"
 #include "storage/record.pb.h"
@@ -104,6 +105,10 @@ struct ServerInfoReply {
   uint64_t synced_group = 0;
 };
 
+struct WorkerLeasesReply {
+  absl::flat_hash_map<std::string, int64_t> leases;
+};
+
 struct EmptyReply {};
 
 // What a session is told of a lease without having asked.
@@ -115,9 +120,9 @@ struct SessionVerdict {
   LeaseStatus status = LeaseStatus::kRenewed;
 };
 
-using ReplyBody =
-    std::variant<EmptyReply, EnqueueReply, LeaseReply, HeartbeatReply, SettleReply, StateReply,
-                 JobReply, QueueReply, PurgeReply, QueueStatsReply, ServerInfoReply>;
+using ReplyBody = std::variant<EmptyReply, EnqueueReply, LeaseReply, HeartbeatReply, SettleReply,
+                               StateReply, JobReply, QueueReply, PurgeReply, QueueStatsReply,
+                               ServerInfoReply, WorkerLeasesReply>;
 
 struct Outcome {
   absl::Status status;

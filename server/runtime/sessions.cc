@@ -107,6 +107,22 @@ void Sessions::Tell(const engine::SessionVerdict& verdict) {
   if (const auto session = Find(verdict.session)) session->OnVerdict(verdict);
 }
 
+std::vector<Sessions::Listed> Sessions::List() const {
+  std::vector<std::pair<SessionInfo, std::shared_ptr<Session>>> there;
+  {
+    const MutexLock lock(mutex_);
+    there.reserve(sessions_.size());
+    for (const auto& [id, entry] : sessions_) {
+      if (entry.info.worker.empty()) continue;
+      if (auto session = entry.session.lock()) there.emplace_back(entry.info, std::move(session));
+    }
+  }
+  std::vector<Listed> list;
+  list.reserve(there.size());
+  for (auto& [info, session] : there) list.push_back({std::move(info), session->LastHeardMs()});
+  return list;
+}
+
 size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
   std::vector<std::shared_ptr<Session>> matching;
   {

@@ -40,6 +40,8 @@ class Session {
   virtual void OnTick(int64_t now_ms) = 0;
   // It shall get no more jobs.
   virtual void OnDrain(DrainCause cause) = 0;
+  // Boot time of its worker's last message.
+  virtual int64_t LastHeardMs() const = 0;
   // It shall end: with OK if it is `continued` by another one, else because the broker stops.
   virtual void OnEnd(bool continued) = 0;
 };
@@ -78,6 +80,13 @@ class Sessions {
   void EndContinued(uint64_t id);
   // Brings a verdict to its session, if that is still there.
   void Tell(const engine::SessionVerdict& verdict);
+
+  // All whose worker has said who it is.
+  struct Listed {
+    SessionInfo info;
+    int64_t last_heard_ms = 0;
+  };
+  std::vector<Listed> List() const;
 
   // The sessions of workers that `matches` accepts get no more jobs. How many there are.
   size_t DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
