@@ -23,6 +23,9 @@ namespace stint {
 namespace api {
 class GrpcServer;
 }  // namespace api
+namespace ops {
+class Health;
+}  // namespace ops
 namespace runtime {
 class BrokerLoop;
 }  // namespace runtime
@@ -47,7 +50,8 @@ class Broker {
   };
   Stop WaitForStop();
   absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store);
-  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
+  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop,
+                             ops::Health* health);
 
   const Config config_;
   std::mutex mutex_;

@@ -19,6 +19,7 @@
 #include "server/api/page_token.h"
 #include "server/api/read_pool.h"
 #include "server/api/validate.h"
+#include "server/ops/rpc_counts.h"
 #include "server/runtime/gateway.h"
 #include "storage/reader.h"
 
@@ -56,6 +57,8 @@ class Edge {
 
   const EdgeLimits& limits() const { return options_.limits; }
   const ServerFacts& facts() const { return options_.facts; }
+  // Where every call that ends is counted.
+  ops::RpcCounts& counts() { return counts_; }
   void BeginDrain() const { options_.begin_drain(); }
 
   // Hands a command to the engine. `finish(Reply&&, Exchange&)` is called with the answer;
@@ -97,6 +100,7 @@ class Edge {
   absl::Status CheckOpen() const;
 
   const EdgeOptions options_;
+  ops::RpcCounts counts_;
   std::atomic<bool> open_ = false;
   runtime::Gateway* gateway_ = nullptr;
   const storage::Reader* reader_ = nullptr;

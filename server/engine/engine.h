@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -30,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/engine/command.h"
+#include "server/engine/effects.h"
 #include "server/engine/lease_table.h"
 #include "server/engine/limits.h"
 #include "server/engine/outcome.h"
@@ -124,6 +126,9 @@ class Engine {
   // without writes.
   void FinishGroup(const GroupStamp& stamp);
 
+  // What was done since the last call, for counting; after a Load, what is there.
+  GroupEffects TakeEffects() { return std::exchange(effects_, {}); }
+
   // Queues in which jobs became ready since the last call.
   std::vector<std::string> TakeWoken();
   // How many jobs of a queue a worker could take now; 0 if it is paused or unknown.
@@ -169,6 +174,8 @@ class Engine {
     int64_t forget_ms = INT64_MAX;
     bool record_changed = false;
     bool counters_changed = false;
+    // Its name went out with the effects of a group.
+    bool told = false;
   };
   struct JobRow {
     storage::JobKey key;
@@ -275,6 +282,13 @@ class Engine {
   void NoteEmpty(QueueState* queue, const Now& now);
   void ScheduleRetention(QueueState* queue, storage::EndedClass ended, int64_t ms);
   uint64_t NextSequence() { return next_sequence_++; }
+  void Note(const QueueState& queue, JobEvent event, int64_t jobs = 1) {
+    effects_.counts.push_back({queue.id, event, jobs});
+  }
+  void NoteTime(const QueueState& queue, JobTime time, int64_t ms) {
+    effects_.times.push_back({queue.id, time, ms});
+  }
+  void NoteDepths(QueueState* queue);
 
   // Pieces of the job's life shared by handlers (transition.cc).
   static void ClearOwner(record::JobState* state);
@@ -349,6 +363,7 @@ class Engine {
   std::vector<QueueState*> claimed_;
   absl::btree_set<std::string> woken_;
   std::vector<EndedJob> ended_;
+  GroupEffects effects_;
 
   absl::btree_map<storage::JobKey, int> watched_;
   bool draining_ = false;
