@@ -136,6 +136,14 @@ absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const Config& config,
   return storage::RocksStore::Open(options);
 }
 
+api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms) {
+  api::EdgeOptions options;
+  options.limits = {static_cast<size_t>(config.max_payload), static_cast<size_t>(config.max_call)};
+  options.read_threads = static_cast<size_t>(config.read_threads);
+  options.facts = {kVersion, storage::kFormat, config.memory ? "memory" : "rocksdb", start_wall_ms};
+  return options;
+}
+
 runtime::LoopOptions ToLoopOptions(const Config& config) {
   runtime::LoopOptions options;
   options.engine.request_window_ms = config.request_window_ms;
@@ -181,12 +189,7 @@ ExitCode Broker::Run() {
     ops::LogWarning("tokens are accepted over plaintext connections; require_tls forbids it");
   }
   const int64_t start_wall_ms = runtime::SystemClock().WallMs();
-  api::EdgeOptions edge_options;
-  edge_options.limits = {static_cast<size_t>(config_.max_payload),
-                         static_cast<size_t>(config_.max_call)};
-  edge_options.read_threads = static_cast<size_t>(config_.read_threads);
-  edge_options.facts = {kVersion, storage::kFormat, config_.memory ? "memory" : "rocksdb",
-                        start_wall_ms};
+  api::EdgeOptions edge_options = ToEdgeOptions(config_, start_wall_ms);
   edge_options.begin_drain = [this] { RequestDrain(); };
   api::GrpcServerOptions server_options;
   server_options.listen = config_.listen;

@@ -194,7 +194,6 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
     rows.push_back(std::move(due));
   }
   if (reads.unknown) return Result::NeedsRows();
-
   absl::Status unreadable;
   for (Due& due : rows) {
     if (due.read == Read::kCorrupt) {

@@ -307,6 +307,7 @@ class Engine {
   SettleResult Accept(QueueState* queue, JobRow* row, const SettleItem& item, const Now& now);
   // The answer that a job gave before it was removed.
   std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
+  void NoteSettle(const QueueState& queue, const record::JobState& before, const Now& now);
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
   // dispatch.cc

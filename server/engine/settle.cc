@@ -118,12 +118,16 @@ SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
                             {"worker", row.state.worker()}}));
 }
 
+void Engine::NoteSettle(const QueueState& queue, const record::JobState& before, const Now& now) {
+  if (before.state() != storage::kStateLeased) Note(queue, JobEvent::kLateSettle);
+  NoteTime(queue, JobTime::kRun, now.broker_ms - before.granted_ms());
+}
+
 SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& item,
                             const Now& now) {
   record::JobState after =
       row->state.state() == storage::kStateLeased ? row->state : TakeBackLapse(row->state);
-  if (row->state.state() != storage::kStateLeased) Note(*queue, JobEvent::kLateSettle);
-  NoteTime(*queue, JobTime::kRun, now.broker_ms - row->state.granted_ms());
+  NoteSettle(*queue, row->state, now);
   const bool cancel = after.cancel_requested();
   if (item.release_reason != ReleaseReason::kKindUnknown) after.set_kind_releases(0);
 
