@@ -136,11 +136,13 @@ absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const Config& config,
   return storage::RocksStore::Open(options);
 }
 
-api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms) {
+api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms,
+                               std::function<void()> begin_drain) {
   api::EdgeOptions options;
   options.limits = {static_cast<size_t>(config.max_payload), static_cast<size_t>(config.max_call)};
   options.read_threads = static_cast<size_t>(config.read_threads);
   options.facts = {kVersion, storage::kFormat, config.memory ? "memory" : "rocksdb", start_wall_ms};
+  options.begin_drain = std::move(begin_drain);
   return options;
 }
 
@@ -189,8 +191,6 @@ ExitCode Broker::Run() {
     ops::LogWarning("tokens are accepted over plaintext connections; require_tls forbids it");
   }
   const int64_t start_wall_ms = runtime::SystemClock().WallMs();
-  api::EdgeOptions edge_options = ToEdgeOptions(config_, start_wall_ms);
-  edge_options.begin_drain = [this] { RequestDrain(); };
   api::GrpcServerOptions server_options;
   server_options.listen = config_.listen;
   server_options.tls = *std::move(tls);
@@ -202,7 +202,7 @@ ExitCode Broker::Run() {
   ops::Health health;
   std::unique_ptr<storage::Store> store;
   std::optional<storage::Reader> reader;
-  api::Edge edge(std::move(edge_options));
+  api::Edge edge(ToEdgeOptions(config_, start_wall_ms, [this] { RequestDrain(); }));
   ops::Metrics metrics({kVersion, edge.facts().store}, &edge.counts());
   std::unique_ptr<ops::HttpEndpoint> http;
   std::unique_ptr<runtime::BrokerLoop> loop;
