@@ -8,23 +8,22 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "server/api/edge.h"
 #include "server/api/grpc_server.h"
 #include "server/api/page_token.h"
 #include "server/api/sha256.h"
 #include "server/guarded_store.h"
+#include "server/open_store.h"
 #include "server/ops/health.h"
 #include "server/ops/http_endpoint.h"
 #include "server/ops/log.h"
 #include "server/ops/metrics.h"
 #include "server/runtime/broker_loop.h"
 #include "server/runtime/clock.h"
+#include "server/runtime/sessions.h"
 #include "server/version.h"
 #include "storage/format.h"
-#include "storage/memory_store.h"
 #include "storage/reader.h"
-#include "storage/rocks_store.h"
 
 namespace stint {
 namespace {
@@ -103,37 +102,9 @@ absl::StatusOr<std::unique_ptr<ops::HttpEndpoint>> StartHttp(
   return endpoint;
 }
 
-ops::LoopSource SourceOf(runtime::BrokerLoop* loop) {
+ops::LoopSource SourceOf(runtime::BrokerLoop* loop, const runtime::Sessions* sessions) {
   return {loop, [loop] { return loop->metrics().Copy(); }, [loop] { return loop->inbox_fill(); },
-          [loop] { return loop->store_figures(); }};
-}
-
-void LogStoreLine(storage::LogLevel level, absl::string_view line) {
-  switch (level) {
-    case storage::LogLevel::kInfo:
-      return ops::LogInfo(line);
-    case storage::LogLevel::kWarning:
-      return ops::LogWarning(line);
-    case storage::LogLevel::kError:
-      return ops::LogError(line);
-  }
-}
-
-absl::StatusOr<std::unique_ptr<storage::Store>> OpenStore(const Config& config,
-                                                          int64_t start_wall_ms) {
-  if (config.memory) {
-    ops::LogWarning("everything is kept in memory: NOTHING SURVIVES THE END OF THIS PROCESS");
-    return std::make_unique<storage::MemoryStore>();
-  }
-  storage::RocksOptions options;
-  options.folder = config.data_dir;
-  options.block_cache_bytes = static_cast<size_t>(config.block_cache);
-  options.disk_floor_bytes = static_cast<uint64_t>(config.disk_floor);
-  options.reserve_bytes = static_cast<uint64_t>(config.reserve);
-  options.release = kVersion;
-  options.start_time = absl::FormatTime(absl::FromUnixMillis(start_wall_ms), absl::UTCTimeZone());
-  options.log = LogStoreLine;
-  return storage::RocksStore::Open(options);
+          [loop] { return loop->store_figures(); }, [sessions] { return sessions->size(); }};
 }
 
 api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms,
@@ -228,13 +199,14 @@ ExitCode Broker::Run() {
   if (!page_key.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be opened", page_key.status());
   }
-  auto started = StartLoop(store.get());
+  auto started = StartLoop(store.get(), edge.sessions());
   if (!started.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be read", started.status());
   }
   loop = *std::move(started);
+  edge.sessions()->Start();
   edge.Open(loop.get(), &*reader, *std::move(page_key));
-  metrics.Open(SourceOf(loop.get()));
+  metrics.Open(SourceOf(loop.get(), edge.sessions()));
   health.Watch([watched = loop.get()] { return watched->stuck_ms(); });
   health.Enter(ops::Health::Phase::kServing);
   (*server)->SetServing(true);
@@ -248,8 +220,10 @@ ExitCode Broker::Run() {
   return code;
 }
 
-absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(storage::Store* store) {
+absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(
+    storage::Store* store, runtime::Sessions* sessions) {
   runtime::LoopHooks hooks;
+  hooks.on_verdict = [sessions](const engine::SessionVerdict& verdict) { sessions->Tell(verdict); };
   hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
   hooks.on_fatal = [this](const absl::Status& why) {
     {

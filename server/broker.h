@@ -28,6 +28,7 @@ class Health;
 }  // namespace ops
 namespace runtime {
 class BrokerLoop;
+class Sessions;
 }  // namespace runtime
 namespace storage {
 class Store;
@@ -49,7 +50,8 @@ class Broker {
     std::optional<absl::Status> failure;
   };
   Stop WaitForStop();
-  absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store);
+  absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store,
+                                                                 runtime::Sessions* sessions);
   ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop,
                              ops::Health* health);
 

@@ -93,6 +93,7 @@ struct CommandLine {
   GivenSettings given;
   std::string config_file;
   bool print_config = false;
+  bool check_store = false;
   std::string text;  // help or version, asked for
 };
 
@@ -104,7 +105,8 @@ constexpr char kDescription[] =
 constexpr char kFooter[] =
     "Sizes are written 64MiB, durations 15s, 10m, 1h30m.\n"
     "Exit codes: 0 drained; 1 stopped by a second signal; 2 bad flag or setting; 3 the store\n"
-    "cannot be opened; 4 the store failed while serving; 5 cannot listen.";
+    "cannot be opened; 4 the store failed while serving; 5 cannot listen; 6 --check-store found\n"
+    "something.";
 
 absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;
@@ -115,6 +117,8 @@ absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& argu
       ->type_name("FILE");
   app.add_flag("--print-config", line.print_config,
                "Print the settings in force and where each came from");
+  app.add_flag("--check-store", line.check_store,
+               "Read the whole store, say whether it is sound, and stop; no broker may run on it");
   app.add_flag("--version", version, "Print the release");
   std::map<std::string, std::vector<std::string>> values;
   for (const Setting& setting : Settings()) {
@@ -255,6 +259,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
     loaded.text = std::move(line->text);
     return loaded;
   }
+  if (line->check_store) loaded.action = Action::kCheckStore;
   if (line->print_config) loaded.action = Action::kPrintConfig;
 
   std::string config_file;

@@ -69,7 +69,7 @@ struct SettingInForce {
   std::string source;
 };
 
-enum class Action { kServe, kPrintConfig, kShowText };
+enum class Action { kServe, kPrintConfig, kCheckStore, kShowText };
 
 struct LoadedConfig {
   Action action = Action::kServe;

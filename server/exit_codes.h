@@ -5,6 +5,7 @@
 namespace stint {
 
 enum class ExitCode : int {
+  // Or: did what was asked, as --help, --print-config and --check-store.
   kDrained = 0,
   // A second signal came before the drain had ended. Nothing acknowledged is lost.
   kImpatient = 1,
@@ -13,6 +14,8 @@ enum class ExitCode : int {
   kStoreRefused = 3,
   kStoreFailed = 4,
   kCannotListen = 5,
+  // --check-store found rows that do not fit together.
+  kStoreUnsound = 6,
 };
 
 }  // namespace stint

@@ -14,6 +14,7 @@
 #include "server/config.h"
 #include "server/exit_codes.h"
 #include "server/ops/log.h"
+#include "server/store_check.h"
 
 namespace stint {
 namespace {
@@ -58,6 +59,13 @@ int Main(const std::vector<std::string>& arguments) {
   if (loaded->action == Action::kPrintConfig) {
     Print(stdout, FormatSettings(loaded->settings));
     return Exit(ExitCode::kDrained);
+  }
+  if (loaded->action == Action::kCheckStore) {
+    StartLog(loaded->config);
+    std::string text;
+    const ExitCode code = CheckStore(loaded->config, &text);
+    Print(stdout, text);
+    return Exit(code);
   }
   if (const absl::Status status = CheckListening(loaded->config); !status.ok()) {
     Print(stderr, "stintd: " + std::string(status.message()) + "\n");

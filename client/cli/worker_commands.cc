@@ -1,6 +1,7 @@
 // stint lease, complete, fail, release, heartbeat: a worker made by hand, for scripts.
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/cli/arguments.h"
@@ -160,7 +161,15 @@ int RunHeartbeat(const Held& held, const std::string& worker, Session& session) 
 
 void AddHeld(CLI::App* command, Held* held) {
   command->add_option("job", held->job, "Job")->required();
-  command->add_option("token", held->token, "Fencing token of the lease")->required();
+  command->add_option("token", held->token, "Fencing token of the lease")
+      ->required()
+      // CLI11 takes the nearest number it can hold for one that is too large.
+      ->check([](const std::string& text) {
+        int64_t token = 0;
+        return absl::SimpleAtoi(text, &token) && token > 0
+                   ? std::string()
+                   : absl::StrCat("'", text, "' is no token: a whole number, as the lease says");
+      });
 }
 
 void AddLease(CLI::App& root, Session& session) {

@@ -37,10 +37,6 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   size_t answer_bytes_ = 0;
 };
 
-void CountEnd(ops::RpcCounts* counts, CallStart start, const absl::Status& status) {
-  counts->CountCall(start.method, status, runtime::SystemClock().BootMicros() - start.boot_us);
-}
-
 class GrpcExchange final : public Exchange {
  public:
   GrpcExchange(UnaryReactor* reactor, std::shared_ptr<std::atomic<bool>> gone,
@@ -99,7 +95,7 @@ class GrpcExchange final : public Exchange {
   UnaryReactor* const reactor_;
   const std::shared_ptr<std::atomic<bool>> gone_;
   grpc::ByteBuffer* const response_;
-  CallsUnderWay* const calls_;
+  const std::shared_ptr<CallsUnderWay> calls_;
   ops::RpcCounts* const counts_;
   const CallStart start_;
   std::atomic<bool> answered_ = false;
@@ -156,6 +152,10 @@ std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServer
   return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, door, start,
                                                   std::move(identity), request_bytes,
                                                   RemainingMillis(*context))};
+}
+
+void CountEnd(ops::RpcCounts* counts, CallStart start, const absl::Status& status) {
+  counts->CountCall(start.method, status, runtime::SystemClock().BootMicros() - start.boot_us);
 }
 
 size_t MethodOfRequest(absl::string_view request_name) {

@@ -44,7 +44,7 @@ size_t MethodOfRequest(absl::string_view request_name);
 // What stands before every method.
 struct Door {
   const Authenticator* authenticator;
-  CallsUnderWay* calls;
+  std::shared_ptr<CallsUnderWay> calls;
   std::shared_ptr<AnswerBudget> answers;
   size_t max_call_bytes;
   ops::RpcCounts* counts;
@@ -62,6 +62,9 @@ CallStart StartOf() {
   static const size_t kMethod = MethodOfRequest(Request::descriptor()->name());
   return {kMethod, runtime::SystemClock().BootMicros()};
 }
+
+// Counts a call that has ended; each call once.
+void CountEnd(ops::RpcCounts* counts, CallStart start, const absl::Status& status);
 
 // Reactor and exchange for one call; the reactor belongs to gRPC, which ends its life.
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,

@@ -137,6 +137,7 @@ Result Engine::Handle(const RevokeCommand& command, const Now& now) {
   record::JobState after = row.state;
   Note(*queue,
        lease->state.cancel_requested() ? JobEvent::kRevokedCancel : JobEvent::kRevokedRunLimit);
+  Tell(*queue, row, lease->state.cancel_requested() ? LeaseStatus::kLost : LeaseStatus::kRunLimit);
   if (lease->state.cancel_requested()) {
     End(queue, &row, std::move(after), EndReason::kCancelledByClient, "", now);
     return Result::Done(EmptyReply{});

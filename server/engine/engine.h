@@ -141,6 +141,9 @@ class Engine {
   // Watched jobs that ended since the last call.
   std::vector<EndedJob> TakeEnded();
 
+  // What sessions have to be told since the last call.
+  std::vector<SessionVerdict> TakeVerdicts();
+
   // No more grants.
   void set_draining(bool draining) { draining_ = draining; }
   // Gives up a part of the oldest completed and cancelled history of every queue, to make
@@ -219,11 +222,12 @@ class Engine {
   };
 
   // Handlers, one a command. enqueue.cc dispatch.cc settle.cc heartbeat.cc job_admin.cc
-  // queue_admin.cc due.cc
+  // queue_admin.cc session.cc due.cc
   Result Handle(const EnqueueCommand& command, const Now& now);
   Result Handle(const LeaseCommand& command, const Now& now);
   Result Handle(const HeartbeatCommand& command, const Now& now);
   Result Handle(const SettleCommand& command, const Now& now);
+  Result Handle(const EndSessionCommand& command, const Now& now);
   Result Handle(const CancelCommand& command, const Now& now);
   Result Handle(const RedriveCommand& command, const Now& now);
   Result Handle(const DeleteJobCommand& command, const Now& now);
@@ -310,6 +314,10 @@ class Engine {
   void NoteSettle(const QueueState& queue, const record::JobState& before, const Now& now);
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
+  // session.cc
+  // Tells the session that a leased job belongs to, if any.
+  void Tell(const QueueState& queue, const JobRow& row, LeaseStatus status);
+
   // dispatch.cc
   // Up to `wanted` ready jobs in the order of grants, after the first `skip`. False: rows
   // have to be fetched first.
@@ -328,12 +336,8 @@ class Engine {
   std::optional<Result> RepeatLease(const LeaseCommand& command, uint64_t hash, const Now& now);
 
   // invariants.cc
-  struct Walk;
-  absl::Status CheckJob(const storage::JobKey& job, const std::string& value, Walk* walk) const;
-  absl::Status CheckMemoryOf(const storage::JobKey& job, const QueueState& queue,
-                             const record::JobRecord& record, const record::JobState& state,
-                             Walk* walk) const;
-  absl::Status CheckIndexes(Walk* walk) const;
+  absl::Status CheckMemoryOf(const storage::JobKey& job, const record::JobRecord& record,
+                             const record::JobState& state, size_t* covered_ready) const;
 
   // load.cc
   absl::Status LoadQueues(const storage::Store& store, const Now& now);
@@ -365,6 +369,7 @@ class Engine {
   absl::btree_set<std::string> woken_;
   std::vector<EndedJob> ended_;
   GroupEffects effects_;
+  std::vector<SessionVerdict> verdicts_;
 
   absl::btree_map<storage::JobKey, int> watched_;
   bool draining_ = false;

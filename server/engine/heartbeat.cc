@@ -42,13 +42,14 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
         Note(*queue, JobEvent::kLateRenewal);
-        leases_.Put(key, {row.state, 0, row.state.lease_request()});
+        leases_.Put(key, {row.state, 0, row.state.lease_request(), 0});
         lease = leases_.Find(key);
       }
     }
     if (lease != nullptr && lease->state.owner_token() == item.token) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
+      leases_.SetSession(key, command.session);
       shortest = std::min(shortest, lease->state.lease_duration_ms());
       status =
           lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;

@@ -48,6 +48,7 @@ Result Engine::Handle(const CancelCommand& command, const Now& now) {
       after.set_cancel_requested(true);
       after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
       Move(queue, &row, std::move(after), now);
+      Tell(*queue, row, LeaseStatus::kCancelRequested);
     }
   } else if (Allows(state, Event::kCancel)) {
     End(queue, &row, row.state, EndReason::kCancelledByClient, "", now);
@@ -103,6 +104,7 @@ Result Engine::Handle(const DeleteJobCommand& command, const Now& now) {
   }
   if (row.state.state() == storage::kStateLeased) Note(*queue, JobEvent::kRevokedRemoved);
   Note(*queue, JobEvent::kRemovedDeleted);
+  Tell(*queue, row, LeaseStatus::kLost);
   Remove(queue, row, now);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
   return Result::Done(EmptyReply{});

@@ -22,6 +22,7 @@ int64_t Lease::NextMs() const {
 void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
   Remove(job);
   if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
+  if (lease.session != 0) by_session_[lease.session].insert(job);
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
   Push({next, job});
@@ -41,6 +42,7 @@ void LeaseTable::Remove(const storage::JobKey& job) {
   const auto it = leases_.find(job);
   if (it == leases_.end()) return;
   ForgetRequest(job, it->second.request_hash);
+  ForgetSession(job, it->second.session);
   leases_.erase(it);
 }
 
@@ -57,10 +59,34 @@ std::vector<storage::JobKey> LeaseTable::GrantedBy(uint64_t request_hash) const 
   return granted == by_request_.end() ? std::vector<storage::JobKey>() : granted->second;
 }
 
+void LeaseTable::ForgetSession(const storage::JobKey& job, uint64_t session) {
+  const auto of_session = by_session_.find(session);
+  if (of_session == by_session_.end()) return;
+  of_session->second.erase(job);
+  if (of_session->second.empty()) by_session_.erase(of_session);
+}
+
+std::vector<storage::JobKey> LeaseTable::OfSession(uint64_t session) const {
+  const auto of_session = by_session_.find(session);
+  if (of_session == by_session_.end()) return {};
+  std::vector<storage::JobKey> jobs(of_session->second.begin(), of_session->second.end());
+  std::sort(jobs.begin(), jobs.end());  // the same for every run
+  return jobs;
+}
+
+void LeaseTable::SetSession(const storage::JobKey& job, uint64_t session) {
+  Lease* lease = Find(job);
+  if (lease->session == session) return;
+  ForgetSession(job, lease->session);
+  lease->session = session;
+  if (session != 0) by_session_[session].insert(job);
+}
+
 void LeaseTable::RemoveQueue(uint32_t queue) {
   absl::erase_if(leases_, [this, queue](const auto& lease) {
     if (lease.first.queue != queue) return false;
     ForgetRequest(lease.first, lease.second.request_hash);
+    ForgetSession(lease.first, lease.second.session);
     return true;
   });
 }
@@ -68,6 +94,7 @@ void LeaseTable::RemoveQueue(uint32_t queue) {
 void LeaseTable::Clear() {
   leases_.clear();
   by_request_.clear();
+  by_session_.clear();
   due_ = {};
 }
 

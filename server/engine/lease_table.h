@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
 
@@ -21,6 +22,8 @@ struct Lease {
   int64_t deadline_ms = 0;
   // Hash of (worker, request id) of the call that got it; 0: none.
   uint64_t request_hash = 0;
+  // The session that last renewed it; 0: none, as after a unary call or a restart.
+  uint64_t session = 0;
 
   // The next time anything happens to it by itself.
   int64_t NextMs() const;
@@ -34,6 +37,10 @@ class LeaseTable {
   void Remove(const storage::JobKey& job);
   // Jobs whose live leases were granted by the call with this hash.
   std::vector<storage::JobKey> GrantedBy(uint64_t request_hash) const;
+  // Jobs whose leases belong to a session.
+  std::vector<storage::JobKey> OfSession(uint64_t session) const;
+  // Gives a lease that is there to a session, or with 0 to none.
+  void SetSession(const storage::JobKey& job, uint64_t session);
   // Removes all leases of a queue.
   void RemoveQueue(uint32_t queue);
   void Clear();
@@ -58,10 +65,12 @@ class LeaseTable {
     bool operator>(const Entry& other) const { return ms > other.ms; }
   };
   void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
+  void ForgetSession(const storage::JobKey& job, uint64_t session);
   void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
+  absl::flat_hash_map<uint64_t, absl::flat_hash_set<storage::JobKey>> by_session_;
   // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
   // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -70,6 +70,7 @@ absl::Status Engine::Load(const storage::Store& store, const Now& now) {
   ended_.clear();
   effects_ = {};
   effects_.loaded = true;
+  verdicts_.clear();
   loaded_group_.Clear();
 
   auto group = store.MultiGet({storage::MetaKey(storage::kGroupRow)});

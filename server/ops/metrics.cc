@@ -286,6 +286,7 @@ std::string Metrics::Text(Reading* reading) {
       }
       WriteLoop(figures, &out);
       WriteStore(source_.store(), &out);
+      out.Add(MetricId::kSessions, {}, uint64_t{source_.sessions()});
       constexpr const char* kLanes[] = {"settle", "dispatch", "other"};
       const auto inbox = source_.inbox();
       for (size_t lane = 0; lane < inbox.size(); ++lane) {

@@ -14,6 +14,8 @@
 #ifndef STINT_SERVER_OPS_METRICS_H_
 #define STINT_SERVER_OPS_METRICS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,6 +39,8 @@ struct LoopSource {
   std::function<runtime::LoopFigures()> figures;
   std::function<std::array<runtime::Inbox::LaneFill, 3>()> inbox;
   std::function<storage::StoreFigures()> store;
+  // How many streams of workers are open.
+  std::function<size_t()> sessions;
 };
 
 class Metrics {

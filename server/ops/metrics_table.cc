@@ -51,6 +51,7 @@ constexpr Metric kTable[] = {
 
     {Id::kQueues, "stint_queues", kGauge, "", "Queues."},
     {Id::kLeases, "stint_leases", kGauge, "", "Leases in force."},
+    {Id::kSessions, "stint_sessions", kGauge, "", "Streams of workers that are open."},
     {Id::kHeartbeats, "stint_heartbeats_total", kCounter, "status",
      "Leases in heartbeats, by what the worker was told."},
     {Id::kParkedCalls, "stint_parked_calls", kGauge, "",
@@ -79,7 +80,8 @@ constexpr Metric kTable[] = {
     {Id::kRpcRequests, "stint_rpc_requests_total", kCounter, "method,code",
      "Calls answered, by gRPC code."},
     {Id::kRpcTime, "stint_rpc_seconds", kHistogram, "method",
-     "From the arrival of a call to its answer; LeaseJobs and WaitJob include their wait."},
+     "From the arrival of a call to its answer; LeaseJobs and WaitJob include their wait, "
+     "StreamJobs counts when the stream ends."},
     {Id::kRefusals, "stint_refusals_total", kCounter, "reason",
      "Calls refused, by the reason in their error details."},
 

@@ -39,6 +39,7 @@ enum class MetricId {
   // The broker.
   kQueues,
   kLeases,
+  kSessions,
   kHeartbeats,
   kParkedCalls,
   kDraining,

@@ -207,9 +207,9 @@ void Loop::EverySecond(const engine::Now& now) {
 void Loop::CommitGroup() {
   if (!open_->writes) {
     metrics_.CountGroup(engine_.TakeEffects(), nullptr);
-    std::vector<Reply> replies = std::move(open_->replies);
+    Group group = *std::move(open_);
     open_.reset();
-    Publish(&replies);
+    Publish(&group);
     return;
   }
   const engine::Now now = Now();
@@ -242,7 +242,7 @@ void Loop::CommitGroup() {
       // Before the answers: who has one finds it counted.
       group->figures.commit_us = clock_->BootMicros() - group->figures.commit_us;
       metrics_.CountGroup(group->effects, &group->figures);
-      Publish(&group->replies);
+      Publish(group.get());
     }
     {
       const std::lock_guard<std::mutex> lock(sync_mutex_);
@@ -250,6 +250,13 @@ void Loop::CommitGroup() {
     }
     inbox_.Wake();
   });
+}
+
+void Loop::Publish(Group* group) {
+  Publish(&group->replies);
+  for (engine::SessionVerdict& verdict : group->verdicts) {
+    if (hooks_.on_verdict) hooks_.on_verdict(std::move(verdict));
+  }
 }
 
 void Loop::Publish(std::vector<Reply>* replies) {

@@ -4,7 +4,7 @@
 // A few queues have a label of their own, all others share one. The rule:
 //
 // * What is counted goes at once, and for good, to the label its queue has at that moment. So
-//   no label's counts ever fall, and the sum over all labels is exact whatever their choice.
+//   no label's counts ever fall, and each increase is seen in exactly one of them.
 // * The labels go to the queues with the most unfinished jobs at start, then to queues in the
 //   order in which they appear. Once a minute, a queue without label that was at least twice as
 //   busy in that minute as the least busy one with a label takes its place; and a queue that is

@@ -61,12 +61,23 @@ class Broker(WatchedProcess):
         self.wait_until_ready()
         return self
 
-    def restart(self):
+    def restart(self, check_store=False):
         self.kill()
+        if check_store:
+            self.check_store()
         return self.start()
 
+    def check_store(self):
+        """Lets stintd read the whole store of the broker that ended: it must be sound."""
+        ended = subprocess.run([STINTD, "--check-store", "--data-dir", self.folder],
+                               env=environment_without_ours(self.environment), capture_output=True,
+                               text=True, timeout=DEADLINE, check=False)
+        assert ended.returncode == 0, f"{ended.returncode}\n{ended.stdout}\n{ended.stderr}"
+        return ended.stdout
+
     def wait_until_ready(self, timeout=DEADLINE):
-        self.address = self.wait_for_line(r"listening address=(\S+)", timeout).group(1)
+        self.address = self.wait_for_line(
+            r'listening(?: address=|","address":")([^\s"]+)', timeout).group(1)
         with grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
             call, statuses = watch_health(channel, timeout)
             ended = threading.Thread(target=lambda: (self.output_ended(), call.cancel()),

@@ -133,7 +133,7 @@ class KillTest(BrokerTest):
         chance = random.Random(1)
         for _ in range(ROUNDS):
             ledger.wait_for_more(chance.randrange(100, 500))
-            broker.restart()
+            broker.restart(check_store=True)
         ledger.wait_for_more(50)
         no_more_jobs.set()
         self.join(producers)
@@ -222,6 +222,7 @@ class KillTest(BrokerTest):
                        for held in taken]
             answer = api.worker.SettleJobs(pb.SettleJobsRequest(items=settles), timeout=DEADLINE)
             broker.kill()
+            broker.check_store()
             self.assertEqual([result.WhichOneof("result") for result in answer.results],
                              ["complete"] * 25)
             done += jobs
@@ -256,7 +257,7 @@ class KillTest(BrokerTest):
         held = lease(api, "held", count=10)
         fail_all("waiting")
         fail_all("waiting", retry_after=2)
-        broker.restart()
+        broker.restart(check_store=True)
 
         self.assertEqual([(job.job, job.attempt) for job in lease(api, "fresh", count=10)],
                          [(job, 1) for job in fresh])
@@ -284,7 +285,7 @@ class KillTest(BrokerTest):
                 stats_call = api.queues.ListQueues.future(pb.ListQueuesRequest(), timeout=DEADLINE)
                 if number % 3 == 2:
                     stats_call.exception()
-            broker.restart()
+            broker.restart(check_store=True)
             answered = unanswered.exception() is None
             again = api.jobs.EnqueueJob(request, timeout=DEADLINE, wait_for_ready=True)
             self.assertEqual(

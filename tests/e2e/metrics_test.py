@@ -53,7 +53,8 @@ class MetricsTest(BrokerTest):
         return broker, self.http_address(broker)
 
     def http_address(self, broker):
-        return broker.wait_for_line(r"listening for HTTP address=(\S+)").group(1)
+        return broker.wait_for_line(
+            r'listening for HTTP(?: address=|","address":")([^\s"]+)').group(1)
 
     def value(self, address, name, **labels):
         return read_metrics(address).get((name, tuple(sorted(labels.items()))))

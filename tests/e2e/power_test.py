@@ -102,6 +102,7 @@ class PowerTest(BrokerTest):
             self.check_end(broker, producers)
             all_producers += producers
             disk.power_again()
+            broker.check_store()
             broker.start()
             self.check_kept(broker.api(), all_producers)
             broker.kill()

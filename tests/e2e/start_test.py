@@ -54,6 +54,20 @@ class DataFolderTest(BrokerTest):
         broker.kill()
         return broker.folder, jobs
 
+    def test_check_store(self):
+        """--check-store counts what is there, and stays away from a broker's folder."""
+        folder, jobs = self.make_folder()
+        broker = self.broker(folder=folder)
+        self.assertRegex(broker.check_store(),
+                         rf"^1 queues, {len(jobs)} jobs, 0 leases, \d+ rows: sound\n$")
+        broker.start()
+        checker = self.broker("--check-store", folder=folder)
+        self.assertIn("is in use by a broker", self.refuse(checker, STORE_REFUSED))
+        nowhere = self.broker("--check-store", folder=os.path.join(self.folder, "nowhere"))
+        self.assertIn("there is no store", self.refuse(nowhere, STORE_REFUSED))
+        self.assertFalse(os.path.exists(nowhere.folder))
+        self.refuse(self.broker("--check-store", "--memory"), USAGE)
+
     def copy_of(self, original, name):
         return shutil.copytree(original, os.path.join(self.folder, name))
 

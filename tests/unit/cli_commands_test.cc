@@ -103,6 +103,8 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwo) {
       {"queues", "create", "q", "--max-attempts", "many"},
       {"queues", "create", "q", "--run-limit", "1"},
       {"complete", "q/1", "token"},
+      {"complete", "q/1", "99999999999999999999"},
+      {"complete", "q/1", "-1"},
       {"fail", "q/1", "1", "--no-retry", "--retry-after", "1s"},
       {"token", "create", "bad name"},
       {"token", "create", "name", "--role", "god"},
