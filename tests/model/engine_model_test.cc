@@ -38,6 +38,7 @@ class ModelRun {
   ModelRun(uint32_t seed, int queues, size_t labels)
       : random_(seed),
         broker_(OptionsWith(labels)),
+        metrics_(labels >= static_cast<size_t>(queues)),
         base_ms_(broker_.clock().wall_ms - broker_.clock().boot_ms) {
     for (int i = 0; i < queues; ++i) names_.push_back(absl::StrCat("q", i));
     Tick();
@@ -429,9 +430,9 @@ class ModelRun {
 
   std::mt19937 random_;
   BrokerHarness broker_;
+  MetricsCheck metrics_;
   int64_t base_ms_;  // broker time at boot
   NaiveBroker model_;
-  MetricsCheck metrics_;
   std::vector<std::string> names_;
   std::vector<std::pair<std::string, std::string>> known_;  // queue and id of each job ever
   std::vector<Held> held_;                                  // every lease ever
@@ -447,7 +448,7 @@ uint32_t Seeds() {
 TEST(EngineModelTest, RandomCommandsAgreeWithTheModel) {
   for (uint32_t seed = 1; seed <= Seeds(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    ModelRun run(seed, 4, seed % 3 + 1);
+    ModelRun run(seed, 4, seed % 5 + 1);
     for (int step = 1; step <= 2'000; ++step) {
       SCOPED_TRACE(absl::StrCat("step ", step));
       run.Step();
