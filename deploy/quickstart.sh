@@ -95,8 +95,8 @@ show_logs() {
   done
 }
 start_broker() {
-  setsid "$bin/stintd" --data-dir "$run/data" --listen "$STINT_ADDRESS" --restart-grace "$grace" \
-    >>"$run/broker.log" 2>&1 </dev/null &
+  setsid "$bin/stintd" --data-dir "$run/data" --listen "$STINT_ADDRESS" --http-listen none \
+    --restart-grace "$grace" >>"$run/broker.log" 2>&1 </dev/null &
   broker_pid=$!
   local end=$((SECONDS + 20))
   until timeout 2 "$stint" health >/dev/null 2>&1; do

@@ -22,6 +22,9 @@ namespace stint {
 namespace api {
 class GrpcServer;
 }  // namespace api
+namespace ops {
+class Health;
+}  // namespace ops
 namespace runtime {
 class BrokerLoop;
 class Sessions;
@@ -48,7 +51,8 @@ class Broker {
   Stop WaitForStop();
   absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store,
                                                                  runtime::Sessions* sessions);
-  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
+  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop,
+                             ops::Health* health);
 
   const Config config_;
   Mutex mutex_;

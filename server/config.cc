@@ -218,6 +218,11 @@ absl::Status CheckTogether(const Config& config) {
     return absl::InvalidArgumentError(absl::StrCat(
         "listen must be host:port, such as 127.0.0.1:7150; is \"", config.listen, "\""));
   }
+  if (!config.http_listen.empty() && !IsHostAndPort(config.http_listen)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("http_listen must be host:port, such as 127.0.0.1:7151, or none; is \"",
+                     config.http_listen, "\""));
+  }
   if (config.server_cert.empty() != config.server_key.empty()) {
     return absl::InvalidArgumentError("server_cert and server_key go together: set both or none");
   }
@@ -279,6 +284,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
     }
     loaded.settings.push_back({std::string(setting.name), value.text, value.source});
   }
+  if (loaded.config.http_listen == "none") loaded.config.http_listen.clear();
   if (absl::Status status = CheckTogether(loaded.config); !status.ok()) return status;
   return loaded;
 }

@@ -22,6 +22,7 @@
 #include "storage/rocks_database.h"
 #include "storage/rocks_env.h"
 #include "storage/rocks_families.h"
+#include "storage/rocks_figures.h"
 #include "storage/rocks_options.h"
 #include "storage/rocks_probe.h"
 #include "storage/store_folder.h"
@@ -60,6 +61,9 @@ class Rocks : public Store {
   Epoch epoch() const override { return epoch_; }
   absl::Status Recover() override;
   Space CheckSpace() override;
+  StoreFigures Figures() const override {
+    return database_ == nullptr ? StoreFigures() : ReadFigures(*database_);
+  }
   absl::string_view kind() const override { return "rocksdb"; }
 
  private:

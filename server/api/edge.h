@@ -19,6 +19,7 @@
 #include "server/api/page_token.h"
 #include "server/api/read_pool.h"
 #include "server/api/validate.h"
+#include "server/ops/rpc_counts.h"
 #include "server/runtime/clock.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/sessions.h"
@@ -71,6 +72,8 @@ class Edge {
   // STARTING until Open.
   absl::Status CheckOpen() const;
   const ServerFacts& facts() const { return options_.facts; }
+  // Where every call that ends is counted.
+  ops::RpcCounts& counts() { return counts_; }
   void BeginDrain() const { options_.begin_drain(); }
 
   // Hands a command to the engine. `finish(Reply&&, Exchange&)` is called with the answer;
@@ -112,6 +115,7 @@ class Edge {
 
  private:
   const EdgeOptions options_;
+  ops::RpcCounts counts_;
   runtime::Sessions sessions_;
   runtime::Workers workers_;
   std::atomic<bool> open_ = false;

@@ -103,8 +103,9 @@ class GrpcWorkerService final : public RawWorkerService {
   }
   // Its text is shortened, so the call may be as large as the server receives.
   Reactor* FailJob(Context* context, const Bytes* in, Bytes* out) override {
-    return Serve({door_.authenticator, door_.calls, door_.answers, max_receive_bytes_}, context, in,
-                 out, &service_, &WorkerService::FailJob);
+    Door door = door_;
+    door.max_call_bytes = max_receive_bytes_;
+    return Serve(door, context, in, out, &service_, &WorkerService::FailJob);
   }
   Reactor* ReleaseJob(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &WorkerService::ReleaseJob);
@@ -207,7 +208,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(Edge* edge,
                                                          size_t max_receive_bytes,
                                                          size_t max_answer_bytes) {
   const Door door{authenticator, std::move(calls), std::make_shared<AnswerBudget>(max_answer_bytes),
-                  edge->limits().max_call_bytes};
+                  edge->limits().max_call_bytes, &edge->counts()};
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<GrpcJobService>(edge, door));
   services.push_back(std::make_unique<GrpcWorkerService>(edge, door, max_receive_bytes));

@@ -41,6 +41,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
+        Note(*queue, JobEvent::kLateRenewal);
         leases_.Put(key, {row.state, 0, row.state.lease_request(), 0});
         lease = leases_.Find(key);
       }
@@ -58,6 +59,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
         status = LeaseStatus::kRunLimit;
       }
     }
+    ++effects_.heartbeats[static_cast<size_t>(status)];
     reply.statuses.push_back(status);
   }
   reply.next_interval_ms = shortest == INT64_MAX ? kIdleHeartbeatMs : shortest / 3;

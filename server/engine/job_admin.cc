@@ -72,6 +72,7 @@ Result Engine::Handle(const RedriveCommand& command, const Now& now) {
   if (low_space_) return Result::Refused(LowSpace());
   absl::Status room = CheckRoom(*queue, 1, row.record.size_bytes());
   if (!room.ok()) return Result::Refused(std::move(room));
+  Note(*queue, JobEvent::kRedriven);
   record::JobState after = row.state;
   ClearOwner(&after);
   after.set_state(static_cast<int32_t>(JobState::kReady));
@@ -101,6 +102,8 @@ Result Engine::Handle(const DeleteJobCommand& command, const Now& now) {
     return WrongState(command.job, row.state,
                       "a worker holds it; cancel it, or delete it with force");
   }
+  if (row.state.state() == storage::kStateLeased) Note(*queue, JobEvent::kRevokedRemoved);
+  Note(*queue, JobEvent::kRemovedDeleted);
   Tell(*queue, row, LeaseStatus::kLost);
   Remove(queue, row, now);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);

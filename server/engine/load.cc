@@ -68,6 +68,8 @@ absl::Status Engine::Load(const storage::Store& store, const Now& now) {
   claimed_.clear();
   woken_.clear();
   ended_.clear();
+  effects_ = {};
+  effects_.loaded = true;
   verdicts_.clear();
   loaded_group_.Clear();
 
@@ -115,6 +117,7 @@ absl::Status Engine::LoadQueues(const storage::Store& store, const Now& now) {
   });
   if (!loaded.ok()) return loaded;
   for (const auto& [id, queue] : queue_ids_) {
+    NoteDepths(queue);
     const record::QueueCounters& c = queue->counters;
     if (IsEmpty(c) && queue->record.purge_cursor() == 0) {
       NoteEmpty(queue, now);

@@ -97,6 +97,8 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
                                                   " jobs; purge it first, or delete it with force"),
                                      {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
   }
+  Note(*queue, JobEvent::kRevokedRemoved, c.leased());
+  Note(*queue, JobEvent::kRemovedWithQueue, jobs);
   RemoveQueue(queue);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
   return Result::Done(EmptyReply{});
@@ -136,6 +138,7 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
   purging_.insert(queue->id);
   if (command.force) {
     reply.purged += c.leased();
+    Note(*queue, JobEvent::kRevokedRemoved, c.leased());
     // Without its lease row a job reads as it was enqueued, which is under the bound.
     std::vector<storage::JobKey> revoked;
     leases_.ForEach([&](const storage::JobKey& job, Lease&) {
@@ -148,6 +151,7 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
     c.set_leased(0);
     c.set_leased_bytes(0);
   }
+  Note(*queue, JobEvent::kRemovedPurged, reply.purged);
   c.set_ready(0);
   c.set_delayed(0);
   c.set_held(0);

@@ -101,6 +101,13 @@ std::vector<Call> Inbox::Take() {
   return std::move(taken.calls);
 }
 
+std::array<Inbox::LaneFill, 3> Inbox::Fill() const {
+  const MutexLock lock(mutex_);
+  std::array<LaneFill, 3> fill;
+  for (size_t i = 0; i < fill.size(); ++i) fill[i] = {lanes_[i].places, lanes_[i].bytes};
+  return fill;
+}
+
 bool Inbox::empty() const {
   const MutexLock lock(mutex_);
   return std::all_of(lanes_.begin(), lanes_.end(),

@@ -49,6 +49,12 @@ class Inbox {
   // The calls of the next group. One that is over the limits by itself comes alone.
   std::vector<Call> Take();
   bool empty() const;
+  // What waits in each lane; any thread.
+  struct LaneFill {
+    size_t places = 0;
+    size_t bytes = 0;
+  };
+  std::array<LaneFill, 3> Fill() const;
 
   // Returns when Wake was called, `timeout_ms` has passed or, if `for_calls`, there is a call.
   void Wait(int64_t timeout_ms, bool for_calls);

@@ -94,6 +94,17 @@ TEST(ConfigTest, BadValuesAreNamedWithTheirSourceAndRange) {
   EXPECT_THAT(ErrorOf({"--read-threads", "-1"}), HasSubstr("read_threads"));
   EXPECT_THAT(ErrorOf({"--listen", "7150"}), HasSubstr("listen must be host:port"));
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}), HasSubstr("listen must be host:port"));
+  EXPECT_THAT(ErrorOf({"--http-listen", "off"}), HasSubstr("http_listen must be host:port"));
+  EXPECT_THAT(ErrorOf({"--metrics-queues", "0"}), HasSubstr("metrics_queues"));
+}
+
+TEST(ConfigTest, HttpCanBeTurnedOff) {
+  EXPECT_EQ(Load({}).http_listen, "127.0.0.1:7151");
+  EXPECT_EQ(Load({"--http-listen", "none"}).http_listen, "");
+  EXPECT_EQ(Load({"--http-listen", ""}).http_listen, "");
+  EXPECT_EQ(Load({}, {"STINT_HTTP_LISTEN=[::1]:0"}).http_listen, "[::1]:0");
+  // It says nothing about jobs, so it asks for no credentials.
+  EXPECT_TRUE(CheckListening(Load({"--http-listen", "0.0.0.0:7151"})).ok());
 }
 
 TEST(ConfigTest, UnknownThingsAreNamed) {
