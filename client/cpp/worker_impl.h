@@ -53,6 +53,8 @@ class Worker::Impl {
     absl::Duration renewed_at;
     absl::Duration started_at;
     bool lost = false;
+    std::string progress;
+    bool progress_unsent = false;
   };
   using HeldPtr = std::shared_ptr<HeldLease>;
   using Key = std::pair<std::string, int64_t>;  // job, token
@@ -68,7 +70,7 @@ class Worker::Impl {
   absl::Status Validate() const;
   void RunPool();
   void RunHandler(const HeldPtr& held);
-  Result CallHandler(const Handler& handler, const HeldPtr& held) const;
+  Result CallHandler(const Handler& handler, const HeldPtr& held);
   const Handler* FindHandler(const std::string& kind) const;
   void Tell(const WorkerEvent& event) const;
   // Both need the mutex.
@@ -101,6 +103,7 @@ class Worker::Impl {
   absl::Duration NextUnconfirmed() const;
   void MarkUnconfirmed();
   void Beat();
+  void SetProgress(const HeldPtr& held, std::string progress);
   void ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status, absl::Duration sent_at);
   // Cancels a handler and tells of it.
   void CancelHandler(const HeldPtr& held, CancelReason reason);

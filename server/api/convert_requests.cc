@@ -132,7 +132,10 @@ engine::HeartbeatCommand ToCommand(const v1::HeartbeatRequest& request) {
   command.worker = request.worker().empty() ? kAnonymousWorker : request.worker();
   command.items.reserve(static_cast<size_t>(request.leases_size()));
   for (const v1::HeartbeatItem& item : request.leases()) {
-    command.items.push_back({JobOf(item.job()), item.token()});
+    engine::HeartbeatItem& added = command.items.emplace_back();
+    added.job = JobOf(item.job());
+    added.token = item.token();
+    if (item.has_progress()) added.progress = item.progress();
   }
   return command;
 }

@@ -76,6 +76,8 @@ absl::Status Validate(const v1::HeartbeatRequest& request) {
     for (int i = 0; i < request.leases_size(); ++i) {
       CheckJobName(absl::StrCat("leases[", i, "].job"), request.leases(i).job(), &violations);
       CheckToken(absl::StrCat("leases[", i, "].token"), request.leases(i).token(), &violations);
+      CheckBytes(absl::StrCat("leases[", i, "].progress"), request.leases(i).progress().size(),
+                 engine::kMaxProgressBytes, &violations);
     }
   }
   return violations.ToStatus();

@@ -49,6 +49,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
       shortest = std::min(shortest, lease->state.lease_duration_ms());
+      if (item.progress.has_value()) leases_.SetProgress(lease, *item.progress);
       status =
           lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;
     } else if (queue != nullptr) {

@@ -1,15 +1,18 @@
 // All live leases, in memory: the state of each leased job as its row has it, and the
-// deadline, which is nowhere else. Renewals touch only this table.
+// deadline and the progress, which are nowhere else. Renewals touch only this table.
 #ifndef STINT_SERVER_ENGINE_LEASE_TABLE_H_
 #define STINT_SERVER_ENGINE_LEASE_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <queue>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
 
@@ -21,6 +24,8 @@ struct Lease {
   int64_t deadline_ms = 0;
   // Hash of (worker, request id) of the call that got it; 0: none.
   uint64_t request_hash = 0;
+  // What its worker said last of how far it is; set by LeaseTable::SetProgress.
+  std::optional<std::string> progress = std::nullopt;
 
   // The next time anything happens to it by itself.
   int64_t NextMs() const;
@@ -32,6 +37,10 @@ class LeaseTable {
   Lease* Find(const storage::JobKey& job);
   const Lease* Find(const storage::JobKey& job) const;
   void Remove(const storage::JobKey& job);
+  // Keeps what a worker says of how far it is, empty: nothing. What would go beyond
+  // kMaxKeptProgressBytes for all leases together is not kept.
+  void SetProgress(Lease* lease, absl::string_view progress);
+  size_t progress_bytes() const { return progress_bytes_; }
   // Jobs whose live leases were granted by the call with this hash.
   std::vector<storage::JobKey> GrantedBy(uint64_t request_hash) const;
   // Removes all leases of a queue.
@@ -57,11 +66,13 @@ class LeaseTable {
     storage::JobKey job;
     bool operator>(const Entry& other) const { return ms > other.ms; }
   };
-  void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
+  // The part of Remove that concerns what is kept beside the lease.
+  void Forget(const storage::JobKey& job, const Lease& lease);
   void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
+  size_t progress_bytes_ = 0;
   // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
   // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -155,6 +155,15 @@ std::string Text(const engine::QueueReply& reply) {
 
 std::string Text(const engine::PurgeReply& reply) { return absl::StrCat("purged ", reply.purged); }
 
+std::string Text(const engine::BatchReply& reply) {
+  return absl::StrCat("batch ", reply.changed, "+", reply.moved, "+", reply.cancelling, " bound ",
+                      reply.bound, " next ", reply.next_sequence);
+}
+
+std::string Text(const engine::ProgressReply& reply) {
+  return absl::StrCat("progress ", reply.progress.value_or("none"));
+}
+
 std::string Text(const engine::QueueStatsReply& reply) {
   return absl::StrCat("stats {", reply.counters.ShortDebugString(), "}");
 }
