@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/error.h"
+#include "storage/job_id.h"
 
 namespace stint::sim {
 namespace {
@@ -92,6 +93,15 @@ std::string Text(const engine::PauseQueueCommand& c) {
 }
 std::string Text(const engine::PurgeQueueCommand& c) {
   return absl::StrCat("purge ", c.queue, c.force ? " force" : "", Text(c.request));
+}
+std::string Text(const engine::BatchCommand& c) {
+  std::string text =
+      absl::StrCat("batch ", static_cast<int>(c.operation), " of ", c.queue,
+                   c.force ? " force" : "", c.dry_run ? " dry" : "", " bound ", c.bound);
+  for (const uint64_t sequence : c.sequences) {
+    absl::StrAppend(&text, " ", storage::MakeJobId(sequence));
+  }
+  return text + Text(c.request);
 }
 std::string Text(const engine::QueueStatsCommand& c) { return absl::StrCat("stats ", c.queue); }
 std::string Text(const engine::ServerInfoCommand&) { return "info"; }
