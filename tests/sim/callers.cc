@@ -170,9 +170,10 @@ void Callers::Batch() {
     batch.queue_id = reply.queue_id;
     batch.dry_run = last.dry_run;
   } else {
-    batch = broker_->FindBatch(
-        AnyQueue(), random_->Pick({Operation::kCancel, Operation::kRedrive, Operation::kDelete}),
-        random_->Chance(500), 0, 0);
+    const std::string& queue = AnyQueue();
+    const auto operation =
+        random_->Pick<Operation>({Operation::kCancel, Operation::kRedrive, Operation::kDelete});
+    batch = broker_->FindBatch(queue, operation, random_->Chance(500), 0, 0);
     batch.dry_run = random_->Chance(100);
   }
   run_.reset();
