@@ -159,9 +159,10 @@ class JobServiceImpl final : public v1::JobService::Service {
                                const v1::BatchDeleteJobsRequest* request,
                                v1::BatchDeleteJobsResponse* response) override {
     return core_.Handle(context, "BatchDeleteJobs", *request, [&] {
-      return ChangeMatching(
-          *request, v1::JOB_STATE_COMPLETED, response->mutable_result(),
-          [this](FakeCore::StoredJob* stored) { core_.jobs.erase(std::string(stored->job.name())); });
+      return ChangeMatching(*request, v1::JOB_STATE_COMPLETED, response->mutable_result(),
+                            [this](FakeCore::StoredJob* stored) {
+                              core_.jobs.erase(std::string(stored->job.name()));
+                            });
     });
   }
 
