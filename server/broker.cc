@@ -14,6 +14,7 @@
 #include "server/ops/log.h"
 #include "server/runtime/broker_loop.h"
 #include "server/runtime/clock.h"
+#include "server/runtime/sessions.h"
 #include "server/version.h"
 #include "storage/format.h"
 #include "storage/reader.h"
@@ -137,11 +138,12 @@ ExitCode Broker::Run() {
   if (!page_key.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be opened", page_key.status());
   }
-  auto started = StartLoop(store.get());
+  auto started = StartLoop(store.get(), edge.sessions());
   if (!started.ok()) {
     return Refuse(ExitCode::kStoreRefused, "the store cannot be read", started.status());
   }
   loop = *std::move(started);
+  edge.sessions()->Start();
   edge.Open(loop.get(), &*reader, *std::move(page_key));
   (*server)->SetServing(true);
   ops::LogInfo("ready", {{"address", (*server)->address()},
@@ -151,8 +153,10 @@ ExitCode Broker::Run() {
   return ServeUntilStopped(server->get(), loop.get());
 }
 
-absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(storage::Store* store) {
+absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(
+    storage::Store* store, runtime::Sessions* sessions) {
   runtime::LoopHooks hooks;
+  hooks.on_verdict = [sessions](const engine::SessionVerdict& verdict) { sessions->Tell(verdict); };
   hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
   hooks.on_fatal = [this](const absl::Status& why) {
     {

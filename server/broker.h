@@ -25,6 +25,7 @@ class GrpcServer;
 }  // namespace api
 namespace runtime {
 class BrokerLoop;
+class Sessions;
 }  // namespace runtime
 namespace storage {
 class Store;
@@ -46,7 +47,8 @@ class Broker {
     std::optional<absl::Status> failure;
   };
   Stop WaitForStop();
-  absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store);
+  absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store,
+                                                                 runtime::Sessions* sessions);
   ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
 
   const Config config_;

@@ -30,6 +30,7 @@ struct WorkOptions {
   std::string worker;
   int64_t max_jobs = 0;
   bool exit_when_empty = false;
+  bool unary = false;
   std::string run_limit;
   std::string grace = "20s";
   std::string kill_grace = "5s";
@@ -194,6 +195,7 @@ absl::Status MakeOptions(const WorkOptions& given, client::WorkerOptions* worker
   worker->worker = given.worker.empty() ? client::RandomWorkerId() : given.worker;
   worker->max_jobs = given.max_jobs;
   worker->exit_when_empty = given.exit_when_empty;
+  worker->stream = !given.unary;
   worker->cancel_when_unconfirmed = given.cancel_when_unconfirmed;
   exec->kill_grace = *kill_grace;
   exec->payload_as_argument = given.payload_as_argument;
@@ -324,6 +326,9 @@ void AddWorkCommand(CLI::App& root, Session& session) {
       ->capture_default_str();
   command->add_flag("--payload-arg", options->payload_as_argument,
                     "Give the payload as the last argument instead of on standard input");
+  command->add_flag("--unary", options->unary,
+                    "Use single calls instead of one stream; a killed worker is then noticed only "
+                    "when its leases lapse");
   command->add_flag("--cancel-when-unconfirmed", options->cancel_when_unconfirmed,
                     "End commands whose lease could not be renewed for its whole duration");
   command->add_flag("-v,--verbose", options->verbose, "One line for each job, also off a terminal");

@@ -150,24 +150,28 @@ ConnectionOptions ConnectionOptions::FromEnvironment() {
   return options;
 }
 
-struct CallCanceller::Impl {
-  std::mutex mutex;
-  bool cancelled = false;
-  grpc::ClientContext* call = nullptr;
-};
-
-CallCanceller::CallCanceller() : impl_(std::make_unique<Impl>()) {}
-CallCanceller::~CallCanceller() = default;
-
 void CallCanceller::Cancel() {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
-  impl_->cancelled = true;
-  if (impl_->call != nullptr) impl_->call->TryCancel();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  cancelled_ = true;
+  if (end_call_) end_call_();
 }
 
 void CallCanceller::Reset() {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
-  impl_->cancelled = false;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  cancelled_ = false;
+}
+
+bool CallCanceller::Begin(std::function<void()> end_call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (cancelled_) return false;
+  end_call_ = std::move(end_call);
+  return true;
+}
+
+bool CallCanceller::End() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  end_call_ = nullptr;
+  return cancelled_;
 }
 
 struct Connection::Impl {
@@ -179,15 +183,13 @@ struct Connection::Impl {
   std::string token;  // guarded by mutex
 
   absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
-                        gpr_timespec deadline, CallCanceller::Impl* canceller,
+                        gpr_timespec deadline, CallCanceller* canceller,
                         const std::string& secret) {
     grpc::ClientContext context;
     context.set_deadline(deadline);
     if (!secret.empty()) context.AddMetadata("authorization", "Bearer " + secret);
-    if (canceller != nullptr) {
-      const std::lock_guard<std::mutex> lock(canceller->mutex);
-      if (canceller->cancelled) return absl::CancelledError("cancelled before it was sent");
-      canceller->call = &context;
+    if (canceller != nullptr && !canceller->Begin([&context] { context.TryCancel(); })) {
+      return absl::CancelledError("cancelled before it was sent");
     }
     std::mutex done_mutex;
     std::condition_variable done_changed;
@@ -204,12 +206,7 @@ struct Connection::Impl {
       std::unique_lock<std::mutex> lock(done_mutex);
       done_changed.wait(lock, [&] { return done; });
     }
-    bool cancelled_here = false;
-    if (canceller != nullptr) {
-      const std::lock_guard<std::mutex> lock(canceller->mutex);
-      canceller->call = nullptr;
-      cancelled_here = canceller->cancelled;
-    }
+    const bool cancelled_here = canceller != nullptr && canceller->End();
     absl::Status status = FromGrpc(result);
     // gRPC's word for a call that reaches a server after its shutdown has begun.
     if (absl::IsCancelled(status) && !cancelled_here && ErrorReason(status).empty()) {
@@ -258,15 +255,89 @@ absl::Status Connection::Call(const char* method, const MessageLite& request, Me
   const gpr_timespec until =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
-  CallCanceller::Impl* const cancel = canceller == nullptr ? nullptr : canceller->impl_.get();
   std::string token;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex);
     token = impl_->token;
   }
-  const absl::Status status = impl_->CallOnce(method, request, response, until, cancel, token);
+  const absl::Status status = impl_->CallOnce(method, request, response, until, canceller, token);
   if (!absl::IsUnauthenticated(status) || !impl_->TokenChanged(token, &token)) return status;
-  return impl_->CallOnce(method, request, response, until, cancel, token);
+  return impl_->CallOnce(method, request, response, until, canceller, token);
+}
+
+namespace {
+
+// The reactor of one stream; gone when gRPC and its user are done with it.
+class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLite, MessageLite> {
+ public:
+  GrpcStream(Stub* stub, const char* method, const std::string& token,
+             std::shared_ptr<StreamEvents> events)
+      : events_(std::move(events)) {
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
+    stub->PrepareBidiStreamingCall(&context_, method, grpc::StubOptions(), this);
+  }
+  void Begin(std::shared_ptr<GrpcStream> self) {
+    self_ = std::move(self);
+    // Sends come from threads that gRPC does not know.
+    AddHold();
+    StartRead(events_->NextMessage());
+    StartCall();
+  }
+
+  void Send(const MessageLite& message) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!held_) return;
+    StartWrite(&message);
+  }
+  void Cancel() override { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      // No more sends: the stream may end.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (std::exchange(held_, false)) RemoveHold();
+      return;
+    }
+    events_->OnMessage();
+    StartRead(events_->NextMessage());
+  }
+  void OnWriteDone(bool ok) override {
+    if (ok) events_->OnSent();
+  }
+  void OnDone(const grpc::Status& status) override {
+    events_->OnEnd(FromGrpc(status));
+    self_.reset();
+  }
+
+ private:
+  const std::shared_ptr<StreamEvents> events_;
+  grpc::ClientContext context_;
+  std::mutex mutex_;
+  bool held_ = true;  // guarded by mutex_
+  std::shared_ptr<GrpcStream> self_;
+};
+
+}  // namespace
+
+std::shared_ptr<Stream> Connection::OpenStream(const char* method,
+                                               std::shared_ptr<StreamEvents> events) {
+  std::string token;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    token = impl_->token;
+  }
+  auto stream = std::make_shared<GrpcStream>(impl_->stub.get(), method, token, std::move(events));
+  stream->Begin(stream);
+  return stream;
+}
+
+void Connection::ReadTokenAgain() {
+  std::string used;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    used = impl_->token;
+  }
+  impl_->TokenChanged(used, &used);
 }
 
 }  // namespace stint::client

@@ -13,7 +13,9 @@
 #ifndef STINT_CLIENT_CPP_CONNECTION_H_
 #define STINT_CLIENT_CPP_CONNECTION_H_
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -48,8 +50,7 @@ struct ConnectionOptions {
 // Thread rule: any thread.
 class CallCanceller {
  public:
-  CallCanceller();
-  ~CallCanceller();
+  CallCanceller() = default;
   CallCanceller(const CallCanceller&) = delete;
   CallCanceller& operator=(const CallCanceller&) = delete;
 
@@ -57,10 +58,39 @@ class CallCanceller {
   void Cancel();
   void Reset();
 
+  // For whoever carries the call out: Cancel calls `end_call` until End. False: it was cancelled
+  // before it began.
+  bool Begin(std::function<void()> end_call);
+  // Whether it was cancelled.
+  bool End();
+
  private:
-  friend class Connection;
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::mutex mutex_;
+  bool cancelled_ = false;
+  std::function<void()> end_call_;
+};
+
+// What comes of a stream. Called by gRPC's threads, one at a time for each kind; must not block.
+class StreamEvents {
+ public:
+  virtual ~StreamEvents() = default;
+  // Where the next message is parsed into; then OnMessage says that it is there.
+  virtual google::protobuf::MessageLite* NextMessage() = 0;
+  virtual void OnMessage() = 0;
+  // The message given to Send has been taken; the next may be sent.
+  virtual void OnSent() = 0;
+  // Nothing comes any more. The last call.
+  virtual void OnEnd(const absl::Status& status) = 0;
+};
+
+// One bidirectional stream. It ends by itself or by Cancel; OnEnd always comes.
+// Thread rule: any thread.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // One message at a time; it stays until OnSent or OnEnd.
+  virtual void Send(const google::protobuf::MessageLite& message) = 0;
+  virtual void Cancel() = 0;
 };
 
 class Connection {
@@ -80,6 +110,11 @@ class Connection {
   absl::Status Call(const char* method, const google::protobuf::MessageLite& request,
                     google::protobuf::MessageLite* response, absl::Duration deadline,
                     CallCanceller* canceller = nullptr);
+
+  // Opens a stream. After one that ended with UNAUTHENTICATED: ReadTokenAgain, then once more.
+  std::shared_ptr<Stream> OpenStream(const char* method, std::shared_ptr<StreamEvents> events);
+  // Reads the token file again, if there is one.
+  void ReadTokenAgain();
 
  private:
   struct Impl;

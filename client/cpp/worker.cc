@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/proto_time.h"
 #include "client/cpp/random_id.h"
+#include "client/cpp/stream_link.h"
 #include "client/cpp/worker_impl.h"
 
 namespace stint::client {
@@ -15,6 +17,8 @@ constexpr int kMaxConcurrency = 1000;
 constexpr size_t kMaxQueues = 10'000;
 constexpr absl::Duration kShortestLease = absl::Seconds(1);
 constexpr absl::Duration kLongestLease = absl::Hours(24);
+// What a hello takes.
+constexpr int kMaxAnnouncedKinds = 100;
 
 }  // namespace
 
@@ -74,6 +78,28 @@ Worker::Impl::~Impl() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
+  link_ = nullptr;
+}
+
+std::unique_ptr<WorkerLink> Worker::Impl::MakeLink() {
+  // "Nothing is there" is an answer that only a call gives.
+  if (!options_.stream || options_.exit_when_empty) {
+    return std::make_unique<UnaryLink>(connection_);
+  }
+  v1::Hello hello;
+  hello.set_worker(options_.worker);
+  for (const std::string& queue : options_.queues) hello.add_queues(queue);
+  *hello.mutable_lease_duration() = ToProto(options_.lease_duration);
+  hello.set_version(options_.version);
+  for (const auto& [kind, handler] : handlers_) {
+    if (!kind.empty() && hello.kinds_size() < kMaxAnnouncedKinds) hello.add_kinds(kind);
+  }
+  StreamLinkHooks hooks;
+  hooks.held = [this] { return HeldLeases(); };
+  hooks.on_verdict = [this](const v1::HeartbeatResult& verdict,
+                            std::optional<absl::Duration> sent_at) { OnVerdict(verdict, sent_at); };
+  hooks.on_leave = [this] { OnLeave(); };
+  return std::make_unique<StreamLink>(connection_, std::move(hello), clock_, std::move(hooks));
 }
 
 absl::Status Worker::Impl::Validate() const {
@@ -102,6 +128,7 @@ absl::Status Worker::Impl::Start() {
   if (mode_ != Mode::kNew) {
     return absl::FailedPreconditionError("a worker is started at most once");
   }
+  link_ = MakeLink();
   mode_ = Mode::kRunning;
   threads_.emplace_back([this] { RunPoll(); });
   threads_.emplace_back([this] { RunHeartbeat(); });

@@ -134,11 +134,17 @@ struct WorkerOptions {
   std::vector<std::string> queues;
   // How many handlers may run at a time: 1 to 1,000.
   int concurrency = 1;
-  // How long a lease holds without renewal: 1 s to 24 h. A killed worker's jobs are given to
-  // others after this.
+  // How long a lease holds without renewal: 1 s to 24 h. Without a stream a killed
+  // worker's jobs are given to others after this.
   absl::Duration lease_duration = absl::Seconds(15);
   // Id of this process; empty: HOST:PID:RANDOM. Two processes must not share one.
   std::string worker;
+  // The release this process runs, for people who look at the broker's workers; ≤ 128 bytes.
+  std::string version;
+  // One stream to the broker: jobs are pushed, and a killed process is noticed in about 5 s. False:
+  // unary calls, and a killed process is noticed when its leases lapse. A broker that knows no
+  // streams is talked to by unary calls in any case, and so it is with exit_when_empty.
+  bool stream = true;
   // Cancel a handler when its lease could not be renewed for a whole lease, instead of going on
   // and settling when the broker is back.
   bool cancel_when_unconfirmed = false;

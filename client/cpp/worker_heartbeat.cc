@@ -23,7 +23,6 @@ constexpr int kMaxLeasesPerCall = 10'000;
 constexpr size_t kMaxProgressBytes = 4096;
 // Of all leases in one call; what has no room goes with the next one.
 constexpr size_t kMaxProgressPerCall = 2 << 20;
-constexpr char kHeartbeat[] = "/stint.v1.WorkerService/Heartbeat";
 
 }  // namespace
 
@@ -123,9 +122,8 @@ void Worker::Impl::Beat() {
     }
   }
   v1::HeartbeatResponse response;
-  const absl::Status status =
-      connection_->Call(kHeartbeat, request, &response,
-                        std::clamp(interval, kShortestDeadline, kLongestDeadline), &beat_call_);
+  const absl::Status status = link_->Heartbeat(
+      request, &response, std::clamp(interval, kShortestDeadline, kLongestDeadline), &beat_call_);
   if (!absl::IsCancelled(status)) NoteReachable(status);
   const bool renewed = status.ok() && response.results_size() == request.leases_size();
   {
@@ -174,6 +172,32 @@ void Worker::Impl::ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status,
     Tell(event);
   }
   CancelHandler(held, reason);
+}
+
+std::vector<v1::HeartbeatItem> Worker::Impl::HeldLeases() const {
+  std::vector<v1::HeartbeatItem> held;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, lease] : leases_) {
+    if (lease->lost || held.size() >= kMaxLeasesPerCall) continue;
+    held.emplace_back();
+    held.back().set_job(key.first);
+    held.back().set_token(key.second);
+  }
+  return held;
+}
+
+void Worker::Impl::OnVerdict(const v1::HeartbeatResult& verdict,
+                             std::optional<absl::Duration> sent_at) {
+  HeldPtr held;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = leases_.find(Key(verdict.job(), verdict.token()));
+    if (found == leases_.end()) return;
+    held = found->second;
+    // What comes unasked renews nothing.
+    if (!sent_at.has_value()) sent_at = held->renewed_at;
+  }
+  ApplyVerdict(held, verdict.status(), *sent_at);
 }
 
 void Worker::Impl::CancelHandler(const HeldPtr& held, CancelReason reason) {

@@ -25,6 +25,7 @@
 
 #include "client/cpp/backoff.h"
 #include "client/cpp/worker.h"
+#include "client/cpp/worker_link.h"
 
 namespace stint::client {
 
@@ -68,6 +69,7 @@ class Worker::Impl {
 
   // worker.cc
   absl::Status Validate() const;
+  std::unique_ptr<WorkerLink> MakeLink();
   void RunPool();
   void RunHandler(const HeldPtr& held);
   Result CallHandler(const Handler& handler, const HeldPtr& held);
@@ -105,6 +107,10 @@ class Worker::Impl {
   void Beat();
   void SetProgress(const HeldPtr& held, std::string progress);
   void ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status, absl::Duration sent_at);
+  // For the stream: what is held, what the broker says of it, and that this worker shall leave.
+  std::vector<v1::HeartbeatItem> HeldLeases() const;
+  void OnVerdict(const v1::HeartbeatResult& verdict, std::optional<absl::Duration> sent_at);
+  void OnLeave();  // worker_poll.cc
   // Cancels a handler and tells of it.
   void CancelHandler(const HeldPtr& held, CancelReason reason);
 
@@ -121,6 +127,8 @@ class Worker::Impl {
   void DropLease(const HeldPtr& held);  // needs the mutex
 
   const std::shared_ptr<Connection> connection_;
+  // Made by Start; goes before everything it calls back.
+  std::unique_ptr<WorkerLink> link_;
   WorkerOptions options_;
   const std::map<std::string, Handler> handlers_;
   const Handler any_kind_;
@@ -146,6 +154,7 @@ class Worker::Impl {
   std::condition_variable ended_changed_;
   Mode mode_ = Mode::kNew;
   bool paused_ = false;
+  bool leave_ = false;             // an operator wants this worker to end
   bool poll_interrupted_ = false;  // Pause or Stop ended the call under way
   bool poll_done_ = false;         // the poll thread has ended
   absl::Status poll_status_;

@@ -23,7 +23,6 @@ constexpr int kMaxJobsPerCall = 1000;
 // Results that wait for the broker's answer; above it no more jobs are taken.
 constexpr size_t kMaxPendingSettles = 1000;
 constexpr size_t kMaxPendingSettleBytes = 8 * 1024 * 1024;
-constexpr char kLeaseJobs[] = "/stint.v1.WorkerService/LeaseJobs";
 
 // Whether the broker would say the same to the same question for ever.
 bool IsFinal(const absl::Status& status) {
@@ -46,6 +45,14 @@ void Worker::Impl::Pause() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (paused_) return;
   paused_ = true;
+  poll_interrupted_ = true;
+  poll_call_.Cancel();
+  poll_changed_.notify_all();
+}
+
+void Worker::Impl::OnLeave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  leave_ = true;
   poll_interrupted_ = true;
   poll_call_.Cancel();
   poll_changed_.notify_all();
@@ -81,7 +88,8 @@ bool Worker::Impl::PollOnce() {
   bool nothing_held = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (mode_ == Mode::kRunning && (paused_ || WantedJobs() == 0)) {
+    while (mode_ == Mode::kRunning && (paused_ || leave_ || WantedJobs() == 0)) {
+      if (leave_) return false;
       if (options_.max_jobs > 0 && stats_.taken >= options_.max_jobs) return false;
       if (paused_ && unseen_.has_value() && poll_interrupted_) {
         poll_interrupted_ = false;
@@ -109,8 +117,7 @@ bool Worker::Impl::PollOnce() {
   if (options_.exit_when_empty) wait = nothing_held ? absl::ZeroDuration() : kShortWait;
   *unseen_->mutable_wait() = ToProto(wait);
   v1::LeaseJobsResponse response;
-  const absl::Status status =
-      connection_->Call(kLeaseJobs, *unseen_, &response, wait + kCallSlack, &poll_call_);
+  const absl::Status status = link_->Lease(*unseen_, &response, wait + kCallSlack, &poll_call_);
   if (!absl::IsCancelled(status)) NoteReachable(status);
   if (status.ok()) {
     unseen_.reset();
@@ -144,7 +151,7 @@ void Worker::Impl::GiveBackUnseen() {
   if (!unseen_.has_value()) return;
   *unseen_->mutable_wait() = ToProto(absl::ZeroDuration());
   v1::LeaseJobsResponse response;
-  const absl::Status status = connection_->Call(kLeaseJobs, *unseen_, &response, kGiveBackDeadline);
+  const absl::Status status = link_->Lease(*unseen_, &response, kGiveBackDeadline, nullptr);
   if (status.ok()) {
     unseen_.reset();
     Accept(&response, /*hand_back=*/true);

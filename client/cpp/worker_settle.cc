@@ -19,7 +19,6 @@ constexpr size_t kMaxSettlesPerCall = 1000;
 // A call stays well under the broker's limit; a larger settle goes alone.
 constexpr size_t kMaxBytesPerCall = 1024 * 1024;
 constexpr absl::Duration kDeadline = absl::Seconds(10);
-constexpr char kSettleJobs[] = "/stint.v1.WorkerService/SettleJobs";
 
 v1::SettleItem MakeItem(const v1::Lease& lease, const Result& result, v1::ReleaseReason reason) {
   v1::SettleItem item;
@@ -113,8 +112,7 @@ void Worker::Impl::SendBatch(std::vector<PendingSettle> batch) {
   v1::SettleJobsRequest request;
   for (const PendingSettle& settle : batch) *request.add_items() = settle.item;
   v1::SettleJobsResponse response;
-  absl::Status status =
-      connection_->Call(kSettleJobs, request, &response, kDeadline, &settle_call_);
+  absl::Status status = link_->Settle(request, &response, kDeadline, &settle_call_);
   if (status.ok() && response.results_size() != request.items_size()) {
     status = absl::UnavailableError("the broker answered with another number of results");
   }

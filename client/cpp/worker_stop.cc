@@ -102,6 +102,7 @@ StopReport Worker::Impl::Stop(absl::Duration grace) {
   for (size_t i = 0; i < 3; ++i) own.push_back(std::move(threads_[i]));
   lock.unlock();
   for (std::thread& thread : own) thread.join();
+  link_->Leave();
   lock.lock();
   stop_done_ = true;
   NoteChange();

@@ -30,6 +30,8 @@ engine::UpdateJobCommand ToCommand(const v1::UpdateJobRequest& request,
 
 engine::LeaseCommand ToCommand(v1::LeaseJobsRequest&& request, int64_t wait_ms);
 engine::HeartbeatCommand ToCommand(const v1::HeartbeatRequest& request);
+engine::HeartbeatCommand ToCommand(const v1::StreamHeartbeat& heartbeat, const std::string& worker,
+                                   uint64_t session);
 engine::SettleItem ToItem(v1::CompleteJobRequest&& request);
 engine::SettleItem ToItem(v1::FailJobRequest&& request);
 engine::SettleItem ToItem(v1::ReleaseJobRequest&& request);
@@ -48,7 +50,17 @@ engine::PauseQueueCommand ToCommand(const v1::ResumeQueueRequest& request,
 engine::PurgeQueueCommand ToCommand(const v1::PurgeQueueRequest& request,
                                     const std::string& identity);
 
+// Releases granted jobs as if they had never been granted: it spends nothing and keeps their
+// places. One item for each lease, in order.
+engine::SettleCommand ToUndo(const engine::LeaseReply& reply);
+
 // Answers.
+v1::EnqueueJobResponse ToEnqueueResponse(const std::string& queue, const engine::EnqueuedJob& job);
+// `reply` has one status for each of `items`.
+void ToResults(const google::protobuf::RepeatedPtrField<v1::HeartbeatItem>& items,
+               const engine::HeartbeatReply& reply,
+               google::protobuf::RepeatedPtrField<v1::HeartbeatResult>* results);
+v1::SettleResult ToSettleResult(const engine::SettleResult& settled);
 v1::Job ToJob(engine::JobSnapshot&& job, const record::QueueSettings& settings, v1::JobView view);
 v1::Job ToJob(const std::string& queue, storage::StoredJob&& job,
               const record::QueueSettings& settings, v1::JobView view);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/api/convert.h"
+#include "server/api/error_details.h"
 #include "server/api/names.h"
 #include "server/api/settings_records.h"
 #include "server/api/time_values.h"
@@ -97,6 +98,45 @@ v1::Job MakeJob(const std::string& queue, const std::string& job_id, record::Job
 }
 
 }  // namespace
+
+v1::EnqueueJobResponse ToEnqueueResponse(const std::string& queue, const engine::EnqueuedJob& job) {
+  v1::EnqueueJobResponse response;
+  response.set_job(JobName(queue, job.job_id));
+  response.set_state(static_cast<v1::JobState>(job.state));
+  return response;
+}
+
+void ToResults(const google::protobuf::RepeatedPtrField<v1::HeartbeatItem>& items,
+               const engine::HeartbeatReply& reply,
+               google::protobuf::RepeatedPtrField<v1::HeartbeatResult>* results) {
+  results->Reserve(items.size());
+  for (int i = 0; i < items.size(); ++i) {
+    v1::HeartbeatResult* result = results->Add();
+    result->set_job(items[i].job());
+    result->set_token(items[i].token());
+    result->set_status(static_cast<v1::LeaseStatus>(reply.statuses[static_cast<size_t>(i)]));
+  }
+}
+
+v1::SettleResult ToSettleResult(const engine::SettleResult& settled) {
+  v1::SettleResult result;
+  if (!settled.status.ok()) {
+    *result.mutable_error() = ToItemStatus(settled.status);
+    return result;
+  }
+  switch (settled.kind) {
+    case engine::SettleKind::kComplete:
+      *result.mutable_complete() = ToCompleteResponse(settled);
+      break;
+    case engine::SettleKind::kFail:
+      *result.mutable_fail() = ToFailResponse(settled);
+      break;
+    case engine::SettleKind::kRelease:
+      *result.mutable_release() = ToReleaseResponse(settled);
+      break;
+  }
+  return result;
+}
 
 v1::Job ToJob(engine::JobSnapshot&& job, const record::QueueSettings& settings, v1::JobView view) {
   return MakeJob(job.queue, job.job_id, std::move(job.record), std::move(job.state),

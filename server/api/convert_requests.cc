@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
@@ -49,6 +50,19 @@ engine::NewJob ToNewJob(v1::JobSpec&& spec, std::string&& job_id) {
   if (spec.has_expire_after()) job.expire_after_ms = MillisOf(spec.expire_after());
   BudgetsToRecord(spec, &record);
   return job;
+}
+
+std::vector<engine::HeartbeatItem> ToItems(
+    const google::protobuf::RepeatedPtrField<v1::HeartbeatItem>& leases) {
+  std::vector<engine::HeartbeatItem> items;
+  items.reserve(static_cast<size_t>(leases.size()));
+  for (const v1::HeartbeatItem& item : leases) {
+    engine::HeartbeatItem& added = items.emplace_back();
+    added.job = JobOf(item.job());
+    added.token = item.token();
+    if (item.has_progress()) added.progress = item.progress();
+  }
+  return items;
 }
 
 }  // namespace
@@ -130,14 +144,30 @@ engine::LeaseCommand ToCommand(v1::LeaseJobsRequest&& request, int64_t wait_ms) 
 engine::HeartbeatCommand ToCommand(const v1::HeartbeatRequest& request) {
   engine::HeartbeatCommand command;
   command.worker = request.worker().empty() ? kAnonymousWorker : request.worker();
-  command.items.reserve(static_cast<size_t>(request.leases_size()));
-  for (const v1::HeartbeatItem& item : request.leases()) {
-    engine::HeartbeatItem& added = command.items.emplace_back();
-    added.job = JobOf(item.job());
-    added.token = item.token();
-    if (item.has_progress()) added.progress = item.progress();
-  }
+  command.items = ToItems(request.leases());
   return command;
+}
+
+engine::HeartbeatCommand ToCommand(const v1::StreamHeartbeat& heartbeat, const std::string& worker,
+                                   uint64_t session) {
+  engine::HeartbeatCommand command;
+  command.worker = worker;
+  command.session = session;
+  command.items = ToItems(heartbeat.leases());
+  return command;
+}
+
+engine::SettleCommand ToUndo(const engine::LeaseReply& reply) {
+  engine::SettleCommand undo;
+  undo.items.reserve(reply.leases.size());
+  for (const engine::GrantedLease& lease : reply.leases) {
+    engine::SettleItem item;
+    item.kind = engine::SettleKind::kRelease;
+    item.job = {lease.job.queue, lease.job.job_id};
+    item.token = lease.token;
+    undo.items.push_back(std::move(item));
+  }
+  return undo;
 }
 
 engine::SettleItem ToItem(v1::CompleteJobRequest&& request) {

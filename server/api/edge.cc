@@ -12,12 +12,17 @@ absl::Status Edge::CheckOpen() const {
   return engine::MakeError(engine::Reason::kStarting, "the broker is starting; try again");
 }
 
+absl::Status Edge::Submit(runtime::Call call) {
+  if (absl::Status status = CheckOpen(); !status.ok()) return status;
+  return gateway_->Submit(std::move(call));
+}
+
 void Edge::SubmitUnattended(engine::Command command) {
   runtime::Call call;
   call.command = std::move(command);
   call.done = [](engine::Outcome) {};
   // A refusal is no harm here: what was to be undone lapses instead.
-  gateway_->Submit(std::move(call)).IgnoreError();
+  Submit(std::move(call)).IgnoreError();
 }
 
 int64_t WaitMillis(std::optional<int64_t> asked_ms, const Exchange& exchange) {

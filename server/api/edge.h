@@ -19,7 +19,9 @@
 #include "server/api/page_token.h"
 #include "server/api/read_pool.h"
 #include "server/api/validate.h"
+#include "server/runtime/clock.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/sessions.h"
 #include "storage/reader.h"
 
 namespace stint::api {
@@ -37,6 +39,8 @@ struct EdgeOptions {
   size_t read_threads = 2;
   size_t max_waiting_reads = 1000;
   ServerFacts facts;
+  // Of sessions.
+  const runtime::Clock* clock = &runtime::SystemClock();
   // DrainServer was called; begins what SIGTERM begins.
   std::function<void()> begin_drain;
 };
@@ -44,7 +48,9 @@ struct EdgeOptions {
 class Edge {
  public:
   explicit Edge(EdgeOptions options)
-      : options_(std::move(options)), reads_(options_.read_threads, options_.max_waiting_reads) {}
+      : options_(std::move(options)),
+        sessions_(options_.clock),
+        reads_(options_.read_threads, options_.max_waiting_reads) {}
 
   // The broker is ready. `gateway` and `reader` must stay until no call arrives any more.
   void Open(runtime::Gateway* gateway, const storage::Reader* reader, std::string page_key) {
@@ -55,6 +61,10 @@ class Edge {
   }
 
   const EdgeLimits& limits() const { return options_.limits; }
+  runtime::Sessions* sessions() { return &sessions_; }
+  const runtime::Clock* clock() const { return options_.clock; }
+  // STARTING until Open.
+  absl::Status CheckOpen() const;
   const ServerFacts& facts() const { return options_.facts; }
   void BeginDrain() const { options_.begin_drain(); }
 
@@ -62,7 +72,6 @@ class Edge {
   // a refusal goes straight to the caller.
   template <typename Reply, typename Finish>
   void Submit(ExchangePtr exchange, engine::Command command, Finish finish) {
-    if (absl::Status status = CheckOpen(); !status.ok()) return exchange->Refuse(status);
     runtime::Call call;
     call.command = std::move(command);
     call.bytes = exchange->request_bytes();
@@ -75,9 +84,12 @@ class Edge {
       }
       finish(std::move(*reply), *exchange);
     };
-    const absl::Status status = gateway_->Submit(std::move(call));
+    const absl::Status status = Submit(std::move(call));
     if (!status.ok()) exchange->Refuse(status);
   }
+
+  // Hands a call to the engine; a refused call's `done` is never called.
+  absl::Status Submit(runtime::Call call);
 
   // Hands a command to the engine for which nobody waits.
   void SubmitUnattended(engine::Command command);
@@ -94,9 +106,8 @@ class Edge {
   }
 
  private:
-  absl::Status CheckOpen() const;
-
   const EdgeOptions options_;
+  runtime::Sessions sessions_;
   std::atomic<bool> open_ = false;
   runtime::Gateway* gateway_ = nullptr;
   const storage::Reader* reader_ = nullptr;

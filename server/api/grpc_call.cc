@@ -39,13 +39,13 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 class GrpcExchange final : public Exchange {
  public:
   GrpcExchange(UnaryReactor* reactor, std::shared_ptr<std::atomic<bool>> gone,
-               grpc::ByteBuffer* response, CallsUnderWay* calls, std::string identity,
-               size_t request_bytes, std::optional<int64_t> remaining_ms)
+               grpc::ByteBuffer* response, std::shared_ptr<CallsUnderWay> calls,
+               std::string identity, size_t request_bytes, std::optional<int64_t> remaining_ms)
       : Exchange(std::move(identity), request_bytes, remaining_ms),
         reactor_(reactor),
         gone_(std::move(gone)),
         response_(response),
-        calls_(calls) {
+        calls_(std::move(calls)) {
     calls_->Begin();
   }
 
@@ -91,7 +91,7 @@ class GrpcExchange final : public Exchange {
   UnaryReactor* const reactor_;
   const std::shared_ptr<std::atomic<bool>> gone_;
   grpc::ByteBuffer* const response_;
-  CallsUnderWay* const calls_;
+  const std::shared_ptr<CallsUnderWay> calls_;
   std::atomic<bool> answered_ = false;
 };
 

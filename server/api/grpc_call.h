@@ -38,7 +38,7 @@ absl::Status CheckCallSize(size_t bytes, size_t max_bytes);
 // What stands before every method.
 struct Door {
   const Authenticator* authenticator;
-  CallsUnderWay* calls;
+  std::shared_ptr<CallsUnderWay> calls;
   std::shared_ptr<AnswerBudget> answers;
   size_t max_call_bytes;
 };

@@ -89,7 +89,8 @@ class Server final : public GrpcServer {
       : options_(std::move(options)),
         max_receive_bytes_(
             std::min(edge->limits().max_call_bytes * kReceiveFactor, size_t{kMaxReceiveBytes})),
-        services_(MakeServices(edge, &options_.authenticator, &calls_, max_receive_bytes_,
+        sessions_(edge->sessions()),
+        services_(MakeServices(edge, &options_.authenticator, calls_, max_receive_bytes_,
                                options_.memory_bytes / 2)),
         reflection_(MakeReflectionServices(&options_.authenticator)) {}
 
@@ -137,7 +138,9 @@ class Server final : public GrpcServer {
     // gRPC's own graceful end also waits for clients that hold an idle connection, of which
     // some look at it only every 5 s; so the calls are waited for here, and that end is short.
     // Under a load that never pauses it is gRPC's that makes clients go.
-    const bool idle = calls_.WaitForNone(std::min(grace_ms, kQuietMs));
+    sessions_->DrainAll();
+    const bool idle = calls_->WaitForNone(std::min(grace_ms, kQuietMs));
+    sessions_->EndAll();
     server_->Shutdown(gpr_time_add(
         gpr_now(GPR_CLOCK_MONOTONIC),
         gpr_time_from_millis(idle ? std::min(grace_ms, kLastAnswersMs) : grace_ms, GPR_TIMESPAN)));
@@ -149,7 +152,8 @@ class Server final : public GrpcServer {
   const GrpcServerOptions options_;
   const size_t max_receive_bytes_;
   // These before the server, which uses them.
-  CallsUnderWay calls_;
+  const std::shared_ptr<CallsUnderWay> calls_ = std::make_shared<CallsUnderWay>();
+  runtime::Sessions* const sessions_;
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   const std::vector<std::unique_ptr<grpc::Service>> reflection_;
   std::unique_ptr<grpc::Server> server_;

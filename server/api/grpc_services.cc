@@ -1,7 +1,10 @@
 #include "server/api/grpc_services.h"
 
+#include <utility>
+
 #include "server/api/admin_service.h"
 #include "server/api/grpc_call.h"
+#include "server/api/grpc_worker_stream.h"
 #include "server/api/job_service.h"
 #include "server/api/queue_service.h"
 #include "server/api/worker_service.h"
@@ -93,12 +96,13 @@ using RawWorkerService =
         v1::WorkerService::WithRawCallbackMethod_CompleteJob,
         v1::WorkerService::WithRawCallbackMethod_FailJob,
         v1::WorkerService::WithRawCallbackMethod_ReleaseJob,
-        v1::WorkerService::WithRawCallbackMethod_SettleJobs>;
+        v1::WorkerService::WithRawCallbackMethod_SettleJobs,
+        v1::WorkerService::WithRawCallbackMethod_StreamJobs>;
 
 class GrpcWorkerService final : public RawWorkerService {
  public:
   GrpcWorkerService(Edge* edge, Door door, size_t max_receive_bytes)
-      : service_(edge), door_(door), max_receive_bytes_(max_receive_bytes) {}
+      : service_(edge), edge_(edge), door_(door), max_receive_bytes_(max_receive_bytes) {}
 
   Reactor* LeaseJobs(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &WorkerService::LeaseJobs);
@@ -120,9 +124,13 @@ class GrpcWorkerService final : public RawWorkerService {
   Reactor* SettleJobs(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &WorkerService::SettleJobs);
   }
+  grpc::ServerBidiReactor<Bytes, Bytes>* StreamJobs(Context* context) override {
+    return BeginWorkerStream(door_, edge_, context);
+  }
 
  private:
   WorkerService service_;
+  Edge* const edge_;
   const Door door_;
   const size_t max_receive_bytes_;
 };
@@ -199,10 +207,10 @@ class GrpcAdminService final : public RawAdminService {
 
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(Edge* edge,
                                                          const Authenticator* authenticator,
-                                                         CallsUnderWay* calls,
+                                                         std::shared_ptr<CallsUnderWay> calls,
                                                          size_t max_receive_bytes,
                                                          size_t max_answer_bytes) {
-  const Door door{authenticator, calls, std::make_shared<AnswerBudget>(max_answer_bytes),
+  const Door door{authenticator, std::move(calls), std::make_shared<AnswerBudget>(max_answer_bytes),
                   edge->limits().max_call_bytes};
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<GrpcJobService>(edge, door));

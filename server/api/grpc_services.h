@@ -15,13 +15,13 @@
 
 namespace stint::api {
 
-// All services of the API. `edge`, `authenticator` and `calls` must outlive them. Calls over the
+// All services of the API. `edge` and `authenticator` must outlive them. Calls over the
 // edge's limit are refused; FailJob may be as large as `max_receive_bytes`, since its text
 // is shortened and trouble must not be too large to report. Answers that callers have not read
 // yet hold about `max_answer_bytes` at most.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(Edge* edge,
                                                          const Authenticator* authenticator,
-                                                         CallsUnderWay* calls,
+                                                         std::shared_ptr<CallsUnderWay> calls,
                                                          size_t max_receive_bytes,
                                                          size_t max_answer_bytes);
 

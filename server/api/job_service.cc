@@ -12,13 +12,6 @@
 namespace stint::api {
 namespace {
 
-v1::EnqueueJobResponse ToResponse(const std::string& queue, const engine::EnqueuedJob& job) {
-  v1::EnqueueJobResponse response;
-  response.set_job(JobName(queue, job.job_id));
-  response.set_state(static_cast<v1::JobState>(job.state));
-  return response;
-}
-
 struct FoundJob {
   v1::GetJobResponse response;
   storage::JobKey key;
@@ -53,7 +46,7 @@ void JobService::EnqueueJob(v1::EnqueueJobRequest request, ExchangePtr exchange)
         if (reply.jobs.size() != 1) {
           return to.Refuse(absl::InternalError("one job was added and another number answered"));
         }
-        to.Reply(ToResponse(reply.queue, reply.jobs.front()));
+        to.Reply(ToEnqueueResponse(reply.queue, reply.jobs.front()));
       });
 }
 
@@ -62,14 +55,14 @@ void JobService::BatchEnqueueJobs(v1::BatchEnqueueJobsRequest request, ExchangeP
     return exchange->Refuse(status);
   }
   engine::Command command = ToCommand(std::move(request), exchange->identity());
-  edge_->Submit<engine::EnqueueReply>(std::move(exchange), std::move(command),
-                                      [](engine::EnqueueReply&& reply, Exchange& to) {
-                                        v1::BatchEnqueueJobsResponse response;
-                                        for (const engine::EnqueuedJob& job : reply.jobs) {
-                                          *response.add_results() = ToResponse(reply.queue, job);
-                                        }
-                                        to.Reply(response);
-                                      });
+  edge_->Submit<engine::EnqueueReply>(
+      std::move(exchange), std::move(command), [](engine::EnqueueReply&& reply, Exchange& to) {
+        v1::BatchEnqueueJobsResponse response;
+        for (const engine::EnqueuedJob& job : reply.jobs) {
+          *response.add_results() = ToEnqueueResponse(reply.queue, job);
+        }
+        to.Reply(response);
+      });
 }
 
 void JobService::GetJob(v1::GetJobRequest request, ExchangePtr exchange) {

@@ -45,6 +45,9 @@ absl::Status Validate(const v1::ReleaseJobRequest& request);
 // The number of items only: each item is accepted or refused alone, by the next.
 absl::Status Validate(const v1::SettleJobsRequest& request);
 absl::Status Validate(const v1::SettleItem& item, const EdgeLimits& limits);
+// A message as a whole, hello and credit included; its operations are checked each alone.
+absl::Status Validate(const v1::StreamJobsRequest& message, bool first);
+absl::Status Validate(const v1::StreamHeartbeat& heartbeat);
 
 // QueueService.
 absl::Status Validate(const v1::CreateQueueRequest& request);

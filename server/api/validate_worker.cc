@@ -33,17 +33,66 @@ void CheckRelease(const v1::ReleaseJobRequest& request, Violations* violations) 
   }
 }
 
+// Of LeaseJobs and of a hello.
+void CheckQueues(absl::string_view field,
+                 const google::protobuf::RepeatedPtrField<std::string>& queues, size_t min,
+                 Violations* violations) {
+  const size_t count = static_cast<size_t>(queues.size());
+  CheckCount(field, count, min, engine::kMaxLeaseQueues, violations);
+  if (count > engine::kMaxLeaseQueues) return;
+  for (int i = 0; i < queues.size(); ++i) {
+    CheckId(absl::StrCat(field, "[", i, "]"), queues[i], violations);
+  }
+}
+
+// Of Heartbeat, a stream's heartbeat and a hello.
+void CheckLeases(absl::string_view field,
+                 const google::protobuf::RepeatedPtrField<v1::HeartbeatItem>& leases,
+                 Violations* violations) {
+  const size_t count = static_cast<size_t>(leases.size());
+  CheckCount(field, count, 0, engine::kMaxHeartbeatItems, violations);
+  if (count > engine::kMaxHeartbeatItems) return;
+  for (int i = 0; i < leases.size(); ++i) {
+    CheckJobName(absl::StrCat(field, "[", i, "].job"), leases[i].job(), violations);
+    CheckToken(absl::StrCat(field, "[", i, "].token"), leases[i].token(), violations);
+    CheckBytes(absl::StrCat(field, "[", i, "].progress"), leases[i].progress().size(),
+               engine::kMaxProgressBytes, violations);
+  }
+}
+
+void CheckHello(const v1::Hello& hello, Violations* violations) {
+  CheckId("hello.worker", hello.worker(), violations);
+  CheckQueues("hello.queues", hello.queues(), 0, violations);
+  if (hello.has_lease_duration()) {
+    CheckDuration("hello.lease_duration", hello.lease_duration(), engine::kMinLeaseMs,
+                  engine::kMaxLeaseMs, violations);
+  }
+  CheckBytes("hello.version", hello.version().size(), engine::kMaxWorkerVersionBytes, violations);
+  CheckCount("hello.kinds", static_cast<size_t>(hello.kinds_size()), 0, engine::kMaxWorkerKinds,
+             violations);
+  for (int i = 0; i < hello.kinds_size(); ++i) {
+    CheckBytes(absl::StrCat("hello.kinds[", i, "]"), hello.kinds(i).size(), engine::kMaxKindBytes,
+               violations);
+  }
+  CheckLeases("hello.held", hello.held(), violations);
+  if (hello.previous_session() < 0) {
+    violations->Add("hello.previous_session", "must be a session's number, or 0");
+  }
+  if (hello.has_stream_loss_grace()) {
+    CheckDuration("hello.stream_loss_grace", hello.stream_loss_grace(), 0,
+                  engine::kMaxStreamLossGraceMs, violations);
+  }
+  if (hello.max_reply_bytes() != 0) {
+    CheckRange("hello.max_reply_bytes", hello.max_reply_bytes(), engine::kMinReplyBytes,
+               engine::kLargestReplyBytes, violations);
+  }
+}
+
 }  // namespace
 
 absl::Status Validate(const v1::LeaseJobsRequest& request) {
   Violations violations;
-  const size_t count = static_cast<size_t>(request.queues_size());
-  CheckCount("queues", count, 1, engine::kMaxLeaseQueues, &violations);
-  if (count <= engine::kMaxLeaseQueues) {
-    for (int i = 0; i < request.queues_size(); ++i) {
-      CheckId(absl::StrCat("queues[", i, "]"), request.queues(i), &violations);
-    }
-  }
+  CheckQueues("queues", request.queues(), 1, &violations);
   // 0 is "unset" here and below.
   if (request.max_jobs() != 0) {
     CheckRange("max_jobs", int64_t{request.max_jobs()}, 1, engine::kMaxLeaseJobs, &violations);
@@ -70,16 +119,32 @@ absl::Status Validate(const v1::LeaseJobsRequest& request) {
 absl::Status Validate(const v1::HeartbeatRequest& request) {
   Violations violations;
   CheckOptionalId("worker", request.worker(), &violations);
-  const size_t count = static_cast<size_t>(request.leases_size());
-  CheckCount("leases", count, 0, engine::kMaxHeartbeatItems, &violations);
-  if (count <= engine::kMaxHeartbeatItems) {
-    for (int i = 0; i < request.leases_size(); ++i) {
-      CheckJobName(absl::StrCat("leases[", i, "].job"), request.leases(i).job(), &violations);
-      CheckToken(absl::StrCat("leases[", i, "].token"), request.leases(i).token(), &violations);
-      CheckBytes(absl::StrCat("leases[", i, "].progress"), request.leases(i).progress().size(),
-                 engine::kMaxProgressBytes, &violations);
-    }
+  CheckLeases("leases", request.leases(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::StreamHeartbeat& heartbeat) {
+  Violations violations;
+  CheckLeases("leases", heartbeat.leases(), &violations);
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::StreamJobsRequest& message, bool first) {
+  Violations violations;
+  if (first != message.has_hello()) {
+    violations.Add("hello", first ? "is required in the first message of a stream"
+                                  : "may be in the first message of a stream only");
   }
+  if (message.has_hello()) CheckHello(message.hello(), &violations);
+  const size_t operations = static_cast<size_t>(message.enqueues_size()) +
+                            static_cast<size_t>(message.settles_size()) +
+                            static_cast<size_t>(message.heartbeats_size());
+  CheckCount("enqueues, settles and heartbeats", operations, 0, engine::kMaxStreamOperations,
+             &violations);
+  CheckRange("credit.jobs", int64_t{message.credit().jobs()}, -engine::kMaxCreditJobs,
+             engine::kMaxCreditJobs, &violations);
+  CheckRange("credit.bytes", message.credit().bytes(), -engine::kMaxCreditBytes,
+             engine::kMaxCreditBytes, &violations);
   return violations.ToStatus();
 }
 

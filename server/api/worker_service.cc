@@ -5,48 +5,9 @@
 
 #include "server/api/convert.h"
 #include "server/api/error_details.h"
-#include "server/api/names.h"
 #include "server/api/time_values.h"
 
 namespace stint::api {
-namespace {
-
-// Gives granted jobs back as if they had never been granted: a release spends nothing and
-// keeps their places.
-engine::SettleCommand Undo(const engine::LeaseReply& reply) {
-  engine::SettleCommand undo;
-  undo.items.reserve(reply.leases.size());
-  for (const engine::GrantedLease& lease : reply.leases) {
-    engine::SettleItem item;
-    item.kind = engine::SettleKind::kRelease;
-    item.job = {lease.job.queue, lease.job.job_id};
-    item.token = lease.token;
-    undo.items.push_back(std::move(item));
-  }
-  return undo;
-}
-
-v1::SettleResult ToResult(const engine::SettleResult& settled) {
-  v1::SettleResult result;
-  if (!settled.status.ok()) {
-    *result.mutable_error() = ToItemStatus(settled.status);
-    return result;
-  }
-  switch (settled.kind) {
-    case engine::SettleKind::kComplete:
-      *result.mutable_complete() = ToCompleteResponse(settled);
-      break;
-    case engine::SettleKind::kFail:
-      *result.mutable_fail() = ToFailResponse(settled);
-      break;
-    case engine::SettleKind::kRelease:
-      *result.mutable_release() = ToReleaseResponse(settled);
-      break;
-  }
-  return result;
-}
-
-}  // namespace
 
 void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange) {
   if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
@@ -57,10 +18,10 @@ void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange
       std::move(exchange), std::move(command),
       [edge = edge_](engine::LeaseReply&& reply, Exchange& to) {
         if (to.gone()) {
-          if (!reply.leases.empty()) edge->SubmitUnattended(Undo(reply));
+          if (!reply.leases.empty()) edge->SubmitUnattended(ToUndo(reply));
           return to.Refuse(absl::CancelledError("the caller has gone; its jobs were released"));
         }
-        engine::Command undo = Undo(reply);
+        engine::Command undo = ToUndo(reply);
         v1::LeaseJobsResponse response;
         for (engine::GrantedLease& lease : reply.leases) {
           *response.add_leases() = ToLease(std::move(lease));
@@ -79,13 +40,7 @@ void WorkerService::Heartbeat(v1::HeartbeatRequest request, ExchangePtr exchange
           return to.Refuse(absl::InternalError("heartbeats and answers differ in number"));
         }
         v1::HeartbeatResponse response;
-        response.mutable_results()->Reserve(request.leases_size());
-        for (int i = 0; i < request.leases_size(); ++i) {
-          v1::HeartbeatResult* result = response.add_results();
-          result->set_job(request.leases(i).job());
-          result->set_token(request.leases(i).token());
-          result->set_status(static_cast<v1::LeaseStatus>(reply.statuses[static_cast<size_t>(i)]));
-        }
+        ToResults(request.leases(), reply, response.mutable_results());
         response.set_draining(reply.draining);
         *response.mutable_next_interval() = DurationOfMillis(reply.next_interval_ms);
         to.Reply(response);
@@ -157,7 +112,7 @@ void WorkerService::SettleJobs(v1::SettleJobsRequest request, ExchangePtr exchan
           return to.Refuse(absl::InternalError("settles and answers differ in number"));
         }
         for (size_t i = 0; i < places.size(); ++i) {
-          *response.mutable_results(places[i]) = ToResult(reply.results[i]);
+          *response.mutable_results(places[i]) = ToSettleResult(reply.results[i]);
         }
         to.Reply(response);
       });

@@ -61,6 +61,10 @@ struct LeaseCommand {
   std::string worker;
   std::string request_id;
   int64_t max_reply_bytes = 0;
+  // The session the leases will belong to; 0: none.
+  uint64_t session = 0;
+  // It waits behind all calls that are not.
+  bool last_in_line = false;
 };
 
 struct HeartbeatItem {
@@ -73,6 +77,17 @@ struct HeartbeatItem {
 struct HeartbeatCommand {
   std::string worker;
   std::vector<HeartbeatItem> items;
+  // The session they belong to from now on; 0: none.
+  uint64_t session = 0;
+};
+
+// A session is over. Touches only leases that still belong to it.
+struct EndSessionCommand {
+  uint64_t session = 0;
+  // Leases of anybody else are left alone.
+  std::string worker;
+  // Unset: its leases are released, at no cost. Else they lapse this much later at the latest.
+  std::optional<int64_t> grace_ms;
 };
 
 struct SettleItem {
@@ -236,12 +251,12 @@ struct ForgetQueueCommand {
 };
 
 using Command =
-    std::variant<EnqueueCommand, LeaseCommand, HeartbeatCommand, SettleCommand, CancelCommand,
-                 RedriveCommand, DeleteJobCommand, UpdateJobCommand, WaitJobCommand, BatchCommand,
-                 ProgressCommand, CreateQueueCommand, UpdateQueueCommand, DeleteQueueCommand,
-                 PauseQueueCommand, PurgeQueueCommand, QueueStatsCommand, ServerInfoCommand,
-                 LapseCommand, RevokeCommand, PromoteCommand, ExpireCommand, RetentionCommand,
-                 PurgeStepCommand, DropBucketsCommand, ForgetQueueCommand>;
+    std::variant<EnqueueCommand, LeaseCommand, HeartbeatCommand, SettleCommand, EndSessionCommand,
+                 CancelCommand, RedriveCommand, DeleteJobCommand, UpdateJobCommand, WaitJobCommand,
+                 BatchCommand, ProgressCommand, CreateQueueCommand, UpdateQueueCommand,
+                 DeleteQueueCommand, PauseQueueCommand, PurgeQueueCommand, QueueStatsCommand,
+                 ServerInfoCommand, LapseCommand, RevokeCommand, PromoteCommand, ExpireCommand,
+                 RetentionCommand, PurgeStepCommand, DropBucketsCommand, ForgetQueueCommand>;
 
 }  // namespace stint::engine
 

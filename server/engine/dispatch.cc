@@ -173,7 +173,8 @@ GrantedLease Engine::Grant(QueueState* queue, JobRow* row, const LeaseCommand& c
   const int64_t run_limit = RunLimitMs(row->record, settings);
   if (run_limit > 0) after.set_run_limit_at_ms(now.broker_ms + run_limit);
   Move(queue, row, std::move(after), now);
-  leases_.Put(row->key, {row->state, now.broker_ms + command.lease_ms, request_hash});
+  leases_.Put(row->key,
+              {row->state, now.broker_ms + command.lease_ms, request_hash, command.session});
   queue->counters.set_grants(queue->counters.grants() + 1);
 
   GrantedLease granted;

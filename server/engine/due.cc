@@ -133,6 +133,7 @@ Result Engine::Handle(const RevokeCommand& command, const Now& now) {
     return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
   }
   record::JobState after = row.state;
+  Tell(*queue, row, lease->state.cancel_requested() ? LeaseStatus::kLost : LeaseStatus::kRunLimit);
   if (lease->state.cancel_requested()) {
     End(queue, &row, std::move(after), EndReason::kCancelledByClient, "", now);
     return Result::Done(EmptyReply{});

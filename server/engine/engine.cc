@@ -52,6 +52,8 @@ void Engine::Unwatch(const JobKey& job) {
 
 std::vector<EndedJob> Engine::TakeEnded() { return std::exchange(ended_, {}); }
 
+std::vector<SessionVerdict> Engine::TakeVerdicts() { return std::exchange(verdicts_, {}); }
+
 void Engine::ForgiveStall(int64_t gap_ms, const Now& now) {
   leases_.ForEach([&](const JobKey&, Lease& lease) {
     lease.deadline_ms += gap_ms;

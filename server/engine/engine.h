@@ -136,6 +136,9 @@ class Engine {
   // Watched jobs that ended since the last call.
   std::vector<EndedJob> TakeEnded();
 
+  // What sessions have to be told since the last call.
+  std::vector<SessionVerdict> TakeVerdicts();
+
   // No more grants.
   void set_draining(bool draining) { draining_ = draining; }
   // Gives up a part of the oldest completed and cancelled history of every queue, to make
@@ -212,11 +215,12 @@ class Engine {
   };
 
   // Handlers, one a command. enqueue.cc dispatch.cc settle.cc heartbeat.cc job_admin.cc
-  // job_batch.cc queue_admin.cc due.cc
+  // job_batch.cc queue_admin.cc session.cc due.cc
   Result Handle(const EnqueueCommand& command, const Now& now);
   Result Handle(const LeaseCommand& command, const Now& now);
   Result Handle(const HeartbeatCommand& command, const Now& now);
   Result Handle(const SettleCommand& command, const Now& now);
+  Result Handle(const EndSessionCommand& command, const Now& now);
   Result Handle(const CancelCommand& command, const Now& now);
   Result Handle(const RedriveCommand& command, const Now& now);
   Result Handle(const DeleteJobCommand& command, const Now& now);
@@ -304,6 +308,10 @@ class Engine {
   std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
+  // session.cc
+  // Tells the session that a leased job belongs to, if any.
+  void Tell(const QueueState& queue, const JobRow& row, LeaseStatus status);
+
   // dispatch.cc
   // Up to `wanted` ready jobs in the order of grants, after the first `skip`. False: rows
   // have to be fetched first.
@@ -354,6 +362,7 @@ class Engine {
   std::vector<QueueState*> claimed_;
   absl::btree_set<std::string> woken_;
   std::vector<EndedJob> ended_;
+  std::vector<SessionVerdict> verdicts_;
 
   absl::btree_map<storage::JobKey, int> watched_;
   bool draining_ = false;

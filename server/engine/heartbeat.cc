@@ -41,13 +41,14 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
-        leases_.Put(key, {row.state, 0, row.state.lease_request()});
+        leases_.Put(key, {row.state, 0, row.state.lease_request(), 0});
         lease = leases_.Find(key);
       }
     }
     if (lease != nullptr && lease->state.owner_token() == item.token) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
+      leases_.SetSession(key, command.session);
       shortest = std::min(shortest, lease->state.lease_duration_ms());
       if (item.progress.has_value()) leases_.SetProgress(lease, *item.progress);
       status =

@@ -42,6 +42,7 @@ bool Engine::Cancel(QueueState* queue, JobRow* row, const Now& now) {
   after.set_cancel_requested(true);
   after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
   Move(queue, row, std::move(after), now);
+  Tell(*queue, *row, LeaseStatus::kCancelRequested);
   return true;
 }
 
@@ -109,6 +110,7 @@ Result Engine::Handle(const DeleteJobCommand& command, const Now& now) {
     return WrongState(command.job, row.state,
                       "a worker holds it; cancel it, or delete it with force");
   }
+  Tell(*queue, row, LeaseStatus::kLost);
   Remove(queue, row, now);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
   return Result::Done(EmptyReply{});

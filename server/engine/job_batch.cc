@@ -43,6 +43,7 @@ void Engine::Change(Operation operation, QueueState* queue, JobRow* row, const N
       Redrive(queue, row, now);
       return;
     case Operation::kDelete:
+      Tell(*queue, *row, LeaseStatus::kLost);
       Remove(queue, *row, now);
       return;
   }

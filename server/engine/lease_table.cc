@@ -24,6 +24,7 @@ int64_t Lease::NextMs() const {
 void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
   Remove(job);
   if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
+  if (lease.session != 0) by_session_[lease.session].insert(job);
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
   Push({next, job});
@@ -56,6 +57,7 @@ void LeaseTable::SetProgress(Lease* lease, absl::string_view progress) {
 
 void LeaseTable::Forget(const storage::JobKey& job, const Lease& lease) {
   if (lease.progress.has_value()) progress_bytes_ -= lease.progress->size();
+  ForgetSession(job, lease.session);
   const auto granted = by_request_.find(lease.request_hash);
   if (granted == by_request_.end()) return;
   granted->second.erase(std::remove(granted->second.begin(), granted->second.end(), job),
@@ -66,6 +68,29 @@ void LeaseTable::Forget(const storage::JobKey& job, const Lease& lease) {
 std::vector<storage::JobKey> LeaseTable::GrantedBy(uint64_t request_hash) const {
   const auto granted = by_request_.find(request_hash);
   return granted == by_request_.end() ? std::vector<storage::JobKey>() : granted->second;
+}
+
+void LeaseTable::ForgetSession(const storage::JobKey& job, uint64_t session) {
+  const auto of_session = by_session_.find(session);
+  if (of_session == by_session_.end()) return;
+  of_session->second.erase(job);
+  if (of_session->second.empty()) by_session_.erase(of_session);
+}
+
+std::vector<storage::JobKey> LeaseTable::OfSession(uint64_t session) const {
+  const auto of_session = by_session_.find(session);
+  if (of_session == by_session_.end()) return {};
+  std::vector<storage::JobKey> jobs(of_session->second.begin(), of_session->second.end());
+  std::sort(jobs.begin(), jobs.end());  // the same for every run
+  return jobs;
+}
+
+void LeaseTable::SetSession(const storage::JobKey& job, uint64_t session) {
+  Lease* lease = Find(job);
+  if (lease->session == session) return;
+  ForgetSession(job, lease->session);
+  lease->session = session;
+  if (session != 0) by_session_[session].insert(job);
 }
 
 void LeaseTable::RemoveQueue(uint32_t queue) {
@@ -80,6 +105,7 @@ void LeaseTable::Clear() {
   leases_.clear();
   by_request_.clear();
   progress_bytes_ = 0;
+  by_session_.clear();
   due_ = {};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
@@ -24,6 +25,8 @@ struct Lease {
   int64_t deadline_ms = 0;
   // Hash of (worker, request id) of the call that got it; 0: none.
   uint64_t request_hash = 0;
+  // The session that last renewed it; 0: none, as after a unary call or a restart.
+  uint64_t session = 0;
   // What its worker said last of how far it is; set by LeaseTable::SetProgress.
   std::optional<std::string> progress = std::nullopt;
 
@@ -43,6 +46,10 @@ class LeaseTable {
   size_t progress_bytes() const { return progress_bytes_; }
   // Jobs whose live leases were granted by the call with this hash.
   std::vector<storage::JobKey> GrantedBy(uint64_t request_hash) const;
+  // Jobs whose leases belong to a session.
+  std::vector<storage::JobKey> OfSession(uint64_t session) const;
+  // Gives a lease that is there to a session, or with 0 to none.
+  void SetSession(const storage::JobKey& job, uint64_t session);
   // Removes all leases of a queue.
   void RemoveQueue(uint32_t queue);
   void Clear();
@@ -68,11 +75,13 @@ class LeaseTable {
   };
   // The part of Remove that concerns what is kept beside the lease.
   void Forget(const storage::JobKey& job, const Lease& lease);
+  void ForgetSession(const storage::JobKey& job, uint64_t session);
   void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
   size_t progress_bytes_ = 0;
+  absl::flat_hash_map<uint64_t, absl::flat_hash_set<storage::JobKey>> by_session_;
   // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
   // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -68,6 +68,27 @@ inline constexpr int64_t kStallMs = kSecondMs;
 // From this gap on leases get the restart grace.
 inline constexpr int64_t kLongStallMs = 5 * kSecondMs;
 
+// Sessions (streams of workers).
+inline constexpr size_t kMaxSessions = 20'000;
+inline constexpr size_t kMaxStreamOperations = 1000;  // in one message
+// Operations of a session under way, and bytes of them and of what it has not read; above
+// either its next message is not read.
+inline constexpr size_t kMaxSessionOperations = 10'000;
+inline constexpr size_t kMaxSessionBytes = 8 << 20;
+inline constexpr int64_t kMaxCreditJobs = 10'000;
+inline constexpr int64_t kDefaultCreditBytes = 8 << 20;
+inline constexpr int64_t kMaxCreditBytes = 64 << 20;
+inline constexpr size_t kMaxWorkerKinds = 100;
+inline constexpr size_t kMaxWorkerVersionBytes = 128;
+// A stream that breaks this soon after its last message is taken for a dead process.
+inline constexpr int64_t kStreamAliveMs = 8 * kSecondMs;
+inline constexpr int64_t kDefaultStreamLossGraceMs = 5 * kSecondMs;
+inline constexpr int64_t kMaxStreamLossGraceMs = kHourMs;
+// The hello of a stream has to come within this time.
+inline constexpr int64_t kHelloMs = 10 * kSecondMs;
+// A session that says nothing for longer is served after all others.
+inline constexpr int64_t kSilentSessionMs = 25 * kSecondMs;
+
 // Job life.
 inline constexpr int32_t kDefaultPriority = 5;
 inline constexpr int32_t kMaxPriority = 9;

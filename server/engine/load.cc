@@ -68,6 +68,7 @@ absl::Status Engine::Load(const storage::Store& store, const Now& now) {
   claimed_.clear();
   woken_.clear();
   ended_.clear();
+  verdicts_.clear();
   loaded_group_.Clear();
 
   auto group = store.MultiGet({storage::MetaKey(storage::kGroupRow)});

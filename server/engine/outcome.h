@@ -127,6 +127,15 @@ struct ServerInfoReply {
 
 struct EmptyReply {};
 
+// What a session is told of a lease without having asked.
+struct SessionVerdict {
+  uint64_t session = 0;
+  std::string queue;
+  std::string job_id;
+  int64_t token = 0;
+  LeaseStatus status = LeaseStatus::kRenewed;
+};
+
 using ReplyBody = std::variant<EmptyReply, EnqueueReply, LeaseReply, HeartbeatReply, SettleReply,
                                StateReply, JobReply, QueueReply, PurgeReply, QueueStatsReply,
                                ServerInfoReply, BatchReply, ProgressReply>;

@@ -12,7 +12,8 @@ namespace stint::runtime {
 
 Lane LaneOf(const engine::Command& command) {
   if (std::holds_alternative<engine::SettleCommand>(command) ||
-      std::holds_alternative<engine::HeartbeatCommand>(command)) {
+      std::holds_alternative<engine::HeartbeatCommand>(command) ||
+      std::holds_alternative<engine::EndSessionCommand>(command)) {
     return Lane::kSettle;
   }
   if (std::holds_alternative<engine::LeaseCommand>(command)) return Lane::kDispatch;

@@ -1,7 +1,7 @@
 // Commands waiting to be applied, in three lanes, each bounded in operations and bytes, so
 // that a flood in one never holds up another. Thread-safe.
 //
-//   settle    settles, heartbeats                    first, all that is not kept for the others
+//   settle    settles, heartbeats, ends of sessions  first, all that is not kept for the others
 //   dispatch  LeaseJobs                              a quarter of each group is kept for it
 //   other     everything else                        a quarter of each group is kept for it
 //

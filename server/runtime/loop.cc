@@ -193,9 +193,9 @@ void Loop::EverySecond(const engine::Now& now) {
 
 void Loop::CommitGroup() {
   if (!open_->writes) {
-    std::vector<Reply> replies = std::move(open_->replies);
+    Group group = *std::move(open_);
     open_.reset();
-    Publish(&replies);
+    Publish(&group);
     return;
   }
   const engine::Now now = Now();
@@ -222,7 +222,7 @@ void Loop::CommitGroup() {
     absl::Status synced = store_->Sync(ticket);
     if (synced.ok()) {
       synced_.store(group->number, std::memory_order_release);
-      Publish(&group->replies);
+      Publish(group.get());
     }
     {
       const std::lock_guard<std::mutex> lock(sync_mutex_);
@@ -230,6 +230,13 @@ void Loop::CommitGroup() {
     }
     inbox_.Wake();
   });
+}
+
+void Loop::Publish(Group* group) {
+  Publish(&group->replies);
+  for (engine::SessionVerdict& verdict : group->verdicts) {
+    if (hooks_.on_verdict) hooks_.on_verdict(std::move(verdict));
+  }
 }
 
 void Loop::Publish(std::vector<Reply>* replies) {

@@ -55,6 +55,9 @@ struct LoopHooks {
   std::function<void(const absl::Status&)> on_fatal;
   // One line for the log, such as recovery from a full disk.
   std::function<void(const std::string&)> on_notice;
+  // Something of a lease that its session has to be told; after the answers of its group, from
+  // the publishing thread; must not block.
+  std::function<void(engine::SessionVerdict)> on_verdict;
   // Seed of all jitter.
   uint64_t entropy = 0;
 };
@@ -103,6 +106,7 @@ class Loop final : public Gateway {
     uint64_t number;
     bool writes;
     std::vector<Reply> replies;
+    std::vector<engine::SessionVerdict> verdicts;
   };
   // A command on its way through the passes of a group.
   struct Item {
@@ -140,6 +144,7 @@ class Loop final : public Gateway {
   void Answer(Call* call, engine::Outcome outcome);
   void ParkItem(Item* item, const engine::Result& result, const engine::Now& now);
   void CommitGroup();
+  void Publish(Group* group);
   void Publish(std::vector<Reply>* replies);
   void StoreFailed(const absl::Status& why);
   // Full disk: answers the groups under way, opens the store again, rebuilds memory.

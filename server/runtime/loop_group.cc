@@ -104,6 +104,7 @@ bool Loop::OpenGroup(const engine::Now& now) {
     return true;
   }
   open_->writes = engine_.HasChanges() || write_trailer_;
+  open_->verdicts = engine_.TakeVerdicts();
   return true;
 }
 
@@ -212,13 +213,15 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     return;
   }
   ParkedCall parked;
-  parked.id = matcher_.NextId();
   if (const auto* wait = std::get_if<engine::WaitJobCommand>(&call->command)) {
+    parked.id = matcher_.NextId();
     parked.job = result.parked_job;
     parked.deadline_ms = now.broker_ms + wait->wait_ms;
     engine_.Watch(result.parked_job);
   } else {
-    parked.deadline_ms = now.broker_ms + std::get<engine::LeaseCommand>(call->command).wait_ms;
+    const auto& lease = std::get<engine::LeaseCommand>(call->command);
+    parked.id = matcher_.NextId(lease.last_in_line);
+    parked.deadline_ms = now.broker_ms + lease.wait_ms;
   }
   parked.call = std::move(*call);
   matcher_.Park(std::move(parked));

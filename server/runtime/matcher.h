@@ -32,8 +32,8 @@ struct ParkedCall {
 
 class Matcher {
  public:
-  // The number for a call that waits for the first time.
-  uint64_t NextId() { return next_id_++; }
+  // The number for a call that waits for the first time. `last`: behind all others.
+  uint64_t NextId(bool last = false) { return next_id_++ | (last ? uint64_t{1} << 63 : 0); }
   void Park(ParkedCall parked);
 
   // The call that has waited longest for a job of `queue`.

@@ -30,6 +30,9 @@ void BrokerHarness::Open(std::unique_ptr<storage::MemoryStore> store) {
   hooks.entropy = 42;
   hooks.on_notice = [this](const std::string& line) { notices_.push_back(line); };
   hooks.on_fatal = [this](const absl::Status& why) { fatal_ = why; };
+  hooks.on_verdict = [this](engine::SessionVerdict verdict) {
+    if (on_verdict_) on_verdict_(std::move(verdict));
+  };
   loop_ = std::make_unique<runtime::Loop>(store_.get(), &clock_, &executor_, options_, hooks);
   const absl::Status started = loop_->Start();
   EXPECT_TRUE(started.ok()) << started;

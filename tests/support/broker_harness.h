@@ -117,6 +117,10 @@ class BrokerHarness {
   ManualExecutor& executor() { return executor_; }
   storage::MemoryStore& store() { return *store_; }
   runtime::Loop& loop() { return *loop_; }
+  // Gets what sessions have to be told.
+  void set_on_verdict(std::function<void(engine::SessionVerdict)> tell) {
+    on_verdict_ = std::move(tell);
+  }
   // Lines the loop had to say.
   const std::vector<std::string>& notices() const { return notices_; }
   const absl::Status& fatal() const { return fatal_; }
@@ -130,6 +134,7 @@ class BrokerHarness {
   ManualExecutor executor_;
   std::unique_ptr<storage::MemoryStore> store_;
   std::unique_ptr<runtime::Loop> loop_;
+  std::function<void(engine::SessionVerdict)> on_verdict_;
   std::vector<std::string> notices_;
   absl::Status fatal_;
   bool late_syncs_ = false;

@@ -17,3 +17,5 @@ if(TARGET cli_work_test)
   target_compile_definitions(cli_work_test PRIVATE STINT_BINARY="$<TARGET_FILE:stint>")
   add_dependencies(cli_work_test stint)
 endif()
+stint_test(NAME client_stream_test SOURCES client_stream_test.cc LIBS stint_client stint_api
+           stint_runtime stint_fake_broker)

@@ -56,6 +56,7 @@ class WorkerTest : public ::testing::Test {
     connection_ = *client::Connection::Open(options);
     options_.queues = {"q"};
     options_.worker = "worker-1";
+    options_.stream = false;
   }
 
   // Starts a worker with `options_` and the manual clock.
