@@ -7,6 +7,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "client/cli/progress_bar.h"
 #include "client/cpp/proto_time.h"
 #include "client/cpp/random_id.h"
 
@@ -83,7 +84,12 @@ class BatchSender {
  public:
   BatchSender(const EnqueueOptions& options, Session& session, client::Client client,
               int64_t expected)
-      : options_(options), session_(session), client_(std::move(client)), expected_(expected) {
+      : options_(options),
+        session_(session),
+        client_(std::move(client)),
+        // Names on the same terminal would be torn apart by it.
+        bar_(session.err(), session.err_is_terminal() && (!session.align() || options.quiet),
+             expected) {
     run_id_ = options.request_id.empty() ? client::RandomId() : options.request_id;
     request_.set_queue(options.queue);
   }
@@ -119,33 +125,17 @@ class BatchSender {
     sent_ += answer->results_size();
     request_.clear_items();
     bytes_ = 0;
-    ShowProgress();
+    bar_.Show(sent_);
     return absl::OkStatus();
   }
 
   int64_t sent() const { return sent_; }
 
  private:
-  void ShowProgress() {
-    // Names on the same terminal would be torn apart by it.
-    if (!session_.err_is_terminal() || (session_.align() && !options_.quiet)) return;
-    constexpr int64_t kWidth = 30;
-    if (expected_ > 0) {
-      const int64_t done = std::min(kWidth, sent_ * kWidth / expected_);
-      session_.err() << "\r[" << std::string(static_cast<size_t>(done), '#')
-                     << std::string(static_cast<size_t>(kWidth - done), '.') << "] " << sent_ << "/"
-                     << expected_;
-      if (sent_ >= expected_) session_.err() << '\n';
-    } else {
-      session_.err() << "\r" << sent_ << " jobs";
-    }
-    session_.err().flush();
-  }
-
   const EnqueueOptions& options_;
   Session& session_;
   client::Client client_;
-  int64_t expected_;
+  ProgressBar bar_;
   std::string run_id_;
   v1::BatchEnqueueJobsRequest request_;
   size_t bytes_ = 0;

@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
                                     std::cerr,
                                     isatty(STDOUT_FILENO) == 1,
                                     isatty(STDERR_FILENO) == 1,
-                                    no_color != nullptr && *no_color != '\0'};
+                                    no_color != nullptr && *no_color != '\0',
+                                    isatty(STDIN_FILENO) == 1};
   const int code = stint::cli::Run(std::vector<std::string>(argv + 1, argv + argc), streams);
   std::cout.flush();
   return code;

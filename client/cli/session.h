@@ -31,6 +31,7 @@ struct Streams {
   bool out_is_terminal = false;
   bool err_is_terminal = false;
   bool no_color = false;  // the variable NO_COLOR is set
+  bool in_is_terminal = false;
 };
 
 class Session {
@@ -52,6 +53,8 @@ class Session {
   bool colour() const { return streams_.out_is_terminal && !streams_.no_color; }
   bool may_colour() const { return !streams_.no_color; }
   bool err_is_terminal() const { return streams_.err_is_terminal; }
+  // There is somebody who can answer a question.
+  bool may_ask() const { return streams_.in_is_terminal && streams_.err_is_terminal; }
   const std::string& address() const { return options_.address; }
 
   // Opens the connection on first use.

@@ -130,14 +130,25 @@ int RunRelease(const SettleOptions& options, Session& session) {
   });
 }
 
-int RunHeartbeat(const Held& held, const std::string& worker, Session& session) {
+struct HeartbeatOptions {
+  Held held;
+  std::string worker;
+  std::string progress;
+  CLI::Option* progress_option = nullptr;
+};
+
+int RunHeartbeat(const HeartbeatOptions& options, Session& session) {
+  const Held& held = options.held;
   const auto job = ParseJobName(held.job);
   if (!job.ok()) return session.Misuse(job.status());
-  const absl::Status valid = CheckText("--worker", worker);
+  const absl::Status valid = CheckText("--worker", options.worker);
   if (!valid.ok()) return session.Misuse(valid);
   v1::HeartbeatRequest request;
-  request.set_worker(worker);
+  request.set_worker(options.worker);
   request.add_leases()->set_job(*job);
+  if (options.progress_option->count() > 0) {
+    request.mutable_leases(0)->set_progress(options.progress);
+  }
   request.mutable_leases(0)->set_token(held.token);
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
@@ -225,16 +236,16 @@ void AddWorkerCommands(CLI::App& root, Session& session) {
   release_command->add_option("--delay", release->delay, "Not before this long");
   session.OnChosen(release_command, [release, &session] { return RunRelease(*release, session); });
 
-  auto held = std::make_shared<Held>();
-  auto worker = std::make_shared<std::string>();
+  auto renew = std::make_shared<HeartbeatOptions>();
   CLI::App* const heartbeat = root.add_subcommand("heartbeat", "Renew a lease");
-  AddHeld(heartbeat, held.get());
-  heartbeat->add_option("--worker", *worker, "Who holds it");
+  AddHeld(heartbeat, &renew->held);
+  heartbeat->add_option("--worker", renew->worker, "Who holds it");
+  renew->progress_option = heartbeat->add_option(
+      "--progress", renew->progress, "How far the work is; shown by `jobs get` while it is leased");
   heartbeat->footer(R"(
 Prints RENEWED, CANCEL_REQUESTED (renewed, but somebody wants the job cancelled), LOST or
 RUN_LIMIT; the last two exit with 5: stop working.)");
-  session.OnChosen(heartbeat,
-                   [held, worker, &session] { return RunHeartbeat(*held, *worker, session); });
+  session.OnChosen(heartbeat, [renew, &session] { return RunHeartbeat(*renew, session); });
 }
 
 }  // namespace stint::cli

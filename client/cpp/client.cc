@@ -121,6 +121,24 @@ absl::StatusOr<v1::UpdateJobResponse> Client::UpdateJob(v1::UpdateJobRequest req
                                            options);
 }
 
+absl::StatusOr<v1::BatchCancelJobsResponse> Client::BatchCancelJobs(
+    v1::BatchCancelJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchCancelJobsResponse>("/stint.v1.JobService/BatchCancelJobs",
+                                                 std::move(request), options);
+}
+
+absl::StatusOr<v1::BatchRedriveJobsResponse> Client::BatchRedriveJobs(
+    v1::BatchRedriveJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchRedriveJobsResponse>("/stint.v1.JobService/BatchRedriveJobs",
+                                                  std::move(request), options);
+}
+
+absl::StatusOr<v1::BatchDeleteJobsResponse> Client::BatchDeleteJobs(
+    v1::BatchDeleteJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchDeleteJobsResponse>("/stint.v1.JobService/BatchDeleteJobs",
+                                                 std::move(request), options);
+}
+
 absl::StatusOr<v1::WaitJobResponse> Client::WaitJob(const v1::WaitJobRequest& request,
                                                     const CallOptions& options) {
   return Send<v1::WaitJobResponse>("/stint.v1.JobService/WaitJob", request,

@@ -76,6 +76,13 @@ class Client {
                                                   const CallOptions& options = {});
   absl::StatusOr<v1::UpdateJobResponse> UpdateJob(v1::UpdateJobRequest request,
                                                   const CallOptions& options = {});
+  // One step each; see BatchResult for how to go on. Each step takes a request id of its own.
+  absl::StatusOr<v1::BatchCancelJobsResponse> BatchCancelJobs(v1::BatchCancelJobsRequest request,
+                                                              const CallOptions& options = {});
+  absl::StatusOr<v1::BatchRedriveJobsResponse> BatchRedriveJobs(v1::BatchRedriveJobsRequest request,
+                                                                const CallOptions& options = {});
+  absl::StatusOr<v1::BatchDeleteJobsResponse> BatchDeleteJobs(v1::BatchDeleteJobsRequest request,
+                                                              const CallOptions& options = {});
 
   // Waits until the job has ended, by as many WaitJob calls as it takes, at most `limit`.
   // DEADLINE_EXCEEDED when it has not ended by then. `limit` may be infinite.

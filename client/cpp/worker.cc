@@ -219,8 +219,10 @@ void Worker::Impl::RunHandler(const HeldPtr& held) {
   }
 }
 
-Result Worker::Impl::CallHandler(const Handler& handler, const HeldPtr& held) const {
-  JobContext context(held->lease, held->cancel);
+Result Worker::Impl::CallHandler(const Handler& handler, const HeldPtr& held) {
+  JobContext context(held->lease, held->cancel, [this, &held](std::string progress) {
+    SetProgress(held, std::move(progress));
+  });
   try {
     return handler(context);
   } catch (const std::bad_alloc&) {

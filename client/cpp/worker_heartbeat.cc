@@ -20,6 +20,9 @@ constexpr absl::Duration kShortestInterval = absl::Milliseconds(50);
 constexpr absl::Duration kShortestDeadline = absl::Seconds(1);
 constexpr absl::Duration kLongestDeadline = absl::Seconds(5);
 constexpr int kMaxLeasesPerCall = 10'000;
+constexpr size_t kMaxProgressBytes = 4096;
+// Of all leases in one call; what has no room goes with the next one.
+constexpr size_t kMaxProgressPerCall = 2 << 20;
 
 }  // namespace
 
@@ -86,12 +89,20 @@ void Worker::Impl::MarkUnconfirmed() {
   }
 }
 
+void Worker::Impl::SetProgress(const HeldPtr& held, std::string progress) {
+  if (progress.size() > kMaxProgressBytes) progress.resize(kMaxProgressBytes);
+  const MutexLock lock(mutex_);
+  held->progress = std::move(progress);
+  held->progress_unsent = true;
+}
+
 void Worker::Impl::Beat() {
   v1::HeartbeatRequest request;
   request.set_worker(options_.worker);
   std::vector<HeldPtr> asked;
   absl::Duration interval = absl::InfiniteDuration();
   absl::Duration sent_at;
+  size_t progress_bytes = 0;
   {
     const MutexLock lock(mutex_);
     sent_at = clock_->Now();
@@ -101,6 +112,11 @@ void Worker::Impl::Beat() {
       v1::HeartbeatItem* const item = request.add_leases();
       item->set_job(key.first);
       item->set_token(key.second);
+      if (held->progress_unsent && progress_bytes + held->progress.size() <= kMaxProgressPerCall) {
+        progress_bytes += held->progress.size();
+        item->set_progress(held->progress);
+        held->progress_unsent = false;
+      }
       interval = std::min(interval, BeatInterval(*held));
       asked.push_back(held);
     }
@@ -116,6 +132,9 @@ void Worker::Impl::Beat() {
     retry_beat_at_ = absl::InfiniteDuration();
     if (!renewed) {
       retry_beat_at_ = clock_->Now() + RandomBetween(retry / 2, retry);
+      for (size_t i = 0; i < asked.size(); ++i) {
+        if (request.leases(static_cast<int>(i)).has_progress()) asked[i]->progress_unsent = true;
+      }
     } else if (response.has_next_interval()) {
       server_interval_ = ToAbsl(response.next_interval());
     }

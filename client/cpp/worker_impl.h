@@ -53,6 +53,8 @@ class Worker::Impl {
     absl::Duration renewed_at;
     absl::Duration started_at;
     bool lost = false;
+    std::string progress;
+    bool progress_unsent = false;
   };
   using HeldPtr = std::shared_ptr<HeldLease>;
   using Key = std::pair<std::string, int64_t>;  // job, token
@@ -69,7 +71,7 @@ class Worker::Impl {
   std::unique_ptr<WorkerLink> MakeLink();
   void RunPool();
   void RunHandler(const HeldPtr& held);
-  Result CallHandler(const Handler& handler, const HeldPtr& held) const;
+  Result CallHandler(const Handler& handler, const HeldPtr& held);
   const Handler* FindHandler(const std::string& kind) const;
   void Tell(const WorkerEvent& event) const;
   bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -102,6 +104,7 @@ class Worker::Impl {
   absl::Duration NextUnconfirmed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkUnconfirmed();
   void Beat();
+  void SetProgress(const HeldPtr& held, std::string progress);
   void ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status, absl::Duration sent_at);
   // For the stream: what is held, what the broker says of it, and that this worker shall leave.
   std::vector<v1::HeartbeatItem> HeldLeases() const;

@@ -39,7 +39,10 @@ using RawJobService = Raw<
     v1::JobService::WithRawCallbackMethod_WaitJob, v1::JobService::WithRawCallbackMethod_CancelJob,
     v1::JobService::WithRawCallbackMethod_RedriveJob,
     v1::JobService::WithRawCallbackMethod_DeleteJob,
-    v1::JobService::WithRawCallbackMethod_UpdateJob>;
+    v1::JobService::WithRawCallbackMethod_UpdateJob,
+    v1::JobService::WithRawCallbackMethod_BatchCancelJobs,
+    v1::JobService::WithRawCallbackMethod_BatchRedriveJobs,
+    v1::JobService::WithRawCallbackMethod_BatchDeleteJobs>;
 
 class GrpcJobService final : public RawJobService {
  public:
@@ -71,6 +74,15 @@ class GrpcJobService final : public RawJobService {
   }
   Reactor* UpdateJob(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &JobService::UpdateJob);
+  }
+  Reactor* BatchCancelJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchCancelJobs);
+  }
+  Reactor* BatchRedriveJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchRedriveJobs);
+  }
+  Reactor* BatchDeleteJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchDeleteJobs);
   }
 
  private:

@@ -32,6 +32,10 @@ absl::Status Validate(const v1::CancelJobRequest& request);
 absl::Status Validate(const v1::RedriveJobRequest& request);
 absl::Status Validate(const v1::DeleteJobRequest& request);
 absl::Status Validate(const v1::UpdateJobRequest& request);
+// The page token as with ListJobs.
+absl::Status Validate(const v1::BatchCancelJobsRequest& request);
+absl::Status Validate(const v1::BatchRedriveJobsRequest& request);
+absl::Status Validate(const v1::BatchDeleteJobsRequest& request);
 
 // WorkerService.
 absl::Status Validate(const v1::LeaseJobsRequest& request);

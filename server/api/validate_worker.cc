@@ -56,6 +56,8 @@ void CheckLeases(absl::string_view field,
   for (int i = 0; i < leases.size(); ++i) {
     CheckJobName(absl::StrCat(field, "[", i, "].job"), leases[i].job(), violations);
     CheckToken(absl::StrCat(field, "[", i, "].token"), leases[i].token(), violations);
+    CheckBytes(absl::StrCat(field, "[", i, "].progress"), leases[i].progress().size(),
+               engine::kMaxProgressBytes, violations);
   }
 }
 

@@ -222,7 +222,7 @@ class Engine {
   };
 
   // Handlers, one a command. enqueue.cc dispatch.cc settle.cc heartbeat.cc job_admin.cc
-  // queue_admin.cc session.cc due.cc
+  // job_batch.cc queue_admin.cc session.cc due.cc
   Result Handle(const EnqueueCommand& command, const Now& now);
   Result Handle(const LeaseCommand& command, const Now& now);
   Result Handle(const HeartbeatCommand& command, const Now& now);
@@ -233,6 +233,8 @@ class Engine {
   Result Handle(const DeleteJobCommand& command, const Now& now);
   Result Handle(const UpdateJobCommand& command, const Now& now);
   Result Handle(const WaitJobCommand& command, const Now& now);
+  Result Handle(const BatchCommand& command, const Now& now);
+  Result Handle(const ProgressCommand& command, const Now& now);
   Result Handle(const CreateQueueCommand& command, const Now& now);
   Result Handle(const UpdateQueueCommand& command, const Now& now);
   Result Handle(const DeleteQueueCommand& command, const Now& now);
@@ -306,6 +308,14 @@ class Engine {
                         std::optional<int64_t> retry_after_ms, const Now& now,
                         record::JobState* after, EndReason* reason);
   JobSnapshot Snapshot(const QueueState& queue, const JobRow& row) const;
+
+  // job_admin.cc, for jobs whose state allows it.
+  // Ends the job, or has its worker told; false: that was done before.
+  bool Cancel(QueueState* queue, JobRow* row, const Now& now);
+  void Redrive(QueueState* queue, JobRow* row, const Now& now);
+  void Delete(QueueState* queue, const JobRow& row, const Now& now);
+  // job_batch.cc
+  void Change(BatchCommand::Operation operation, QueueState* queue, JobRow* row, const Now& now);
 
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);

@@ -51,6 +51,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
       leases_.SetSession(key, command.session);
       shortest = std::min(shortest, lease->state.lease_duration_ms());
+      if (item.progress.has_value()) leases_.SetProgress(lease, *item.progress);
       status =
           lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;
     } else if (queue != nullptr) {

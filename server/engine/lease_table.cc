@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/engine/limits.h"
+
 namespace stint::engine {
 namespace {
 
@@ -42,14 +44,23 @@ const Lease* LeaseTable::Find(const storage::JobKey& job) const {
 void LeaseTable::Remove(const storage::JobKey& job) {
   const auto it = leases_.find(job);
   if (it == leases_.end()) return;
-  ForgetRequest(job, it->second.request_hash);
-  ForgetSession(job, it->second.session);
-  ForgetWorker(it->second.state.worker());
+  Forget(job, it->second);
   leases_.erase(it);
 }
 
-void LeaseTable::ForgetRequest(const storage::JobKey& job, uint64_t request_hash) {
-  const auto granted = by_request_.find(request_hash);
+void LeaseTable::SetProgress(Lease* lease, absl::string_view progress) {
+  if (lease->progress.has_value()) progress_bytes_ -= lease->progress->size();
+  lease->progress.reset();
+  if (progress.empty() || progress_bytes_ + progress.size() > kMaxKeptProgressBytes) return;
+  lease->progress = std::string(progress);
+  progress_bytes_ += progress.size();
+}
+
+void LeaseTable::Forget(const storage::JobKey& job, const Lease& lease) {
+  if (lease.progress.has_value()) progress_bytes_ -= lease.progress->size();
+  ForgetSession(job, lease.session);
+  ForgetWorker(lease.state.worker());
+  const auto granted = by_request_.find(lease.request_hash);
   if (granted == by_request_.end()) return;
   granted->second.erase(std::remove(granted->second.begin(), granted->second.end(), job),
                         granted->second.end());
@@ -92,9 +103,7 @@ void LeaseTable::SetSession(const storage::JobKey& job, uint64_t session) {
 void LeaseTable::RemoveQueue(uint32_t queue) {
   absl::erase_if(leases_, [this, queue](const auto& lease) {
     if (lease.first.queue != queue) return false;
-    ForgetRequest(lease.first, lease.second.request_hash);
-    ForgetSession(lease.first, lease.second.session);
-    ForgetWorker(lease.second.state.worker());
+    Forget(lease.first, lease.second);
     return true;
   });
 }
@@ -102,6 +111,7 @@ void LeaseTable::RemoveQueue(uint32_t queue) {
 void LeaseTable::Clear() {
   leases_.clear();
   by_request_.clear();
+  progress_bytes_ = 0;
   by_session_.clear();
   by_worker_.clear();
   due_ = {};

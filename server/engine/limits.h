@@ -34,10 +34,15 @@ inline constexpr size_t kLargestMaxCallBytes = 128 << 20;
 
 // Calls.
 inline constexpr size_t kMaxBatchItems = 1000;
+// Jobs that one call of a batch change changes; it looks at kMaxRowsExaminedPerPage.
+inline constexpr int kMaxBatchChanges = 1000;
 inline constexpr int kMaxPageSize = 1000;
 inline constexpr int kDefaultPageSize = 100;
 inline constexpr int kMaxRowsExaminedPerPage = 10'000;
 inline constexpr size_t kMaxHeartbeatItems = 10'000;
+inline constexpr size_t kMaxProgressBytes = 4096;
+// Of all leases together: beyond it progress is not kept.
+inline constexpr size_t kMaxKeptProgressBytes = 64 << 20;
 inline constexpr size_t kMaxLeaseQueues = 10'000;
 inline constexpr int kMaxLeaseJobs = 1000;
 inline constexpr int64_t kDefaultReplyBytes = 3'670'016;  // 3.5 MiB

@@ -30,6 +30,9 @@ size_t OperationsOf(const engine::Command& command) {
   if (const auto* lease = std::get_if<engine::LeaseCommand>(&command)) {
     return static_cast<size_t>(lease->max_jobs);
   }
+  if (const auto* batch = std::get_if<engine::BatchCommand>(&command)) {
+    return std::max<size_t>(1, batch->sequences.size());
+  }
   return std::holds_alternative<engine::HeartbeatCommand>(command) ? 0 : 1;
 }
 

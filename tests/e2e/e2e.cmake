@@ -5,6 +5,7 @@ function(stint_e2e_test NAME)
 endfunction()
 
 stint_e2e_test(bad_input_test TIMEOUT 300)
+stint_e2e_test(batch_test TIMEOUT 300)
 if(STINT_SANITIZE)
   stint_declare(cost_test.py) # sanitizers have costs of their own
 else()

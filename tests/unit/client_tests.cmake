@@ -10,6 +10,7 @@ stint_test(NAME client_client_test SOURCES client_client_test.cc LIBS stint_clie
            stint_fake_broker OpenSSL::Crypto)
 stint_test(NAME cli_arguments_test SOURCES cli_arguments_test.cc LIBS stint_cli)
 stint_test(NAME cli_child_process_test SOURCES cli_child_process_test.cc LIBS stint_cli)
+stint_test(NAME cli_batch_test SOURCES cli_batch_test.cc LIBS stint_cli stint_fake_broker)
 stint_test(NAME cli_commands_test SOURCES cli_commands_test.cc LIBS stint_cli stint_fake_broker)
 stint_test(NAME cli_work_test SOURCES cli_work_test.cc LIBS stint_cli stint_fake_broker)
 if(TARGET cli_work_test)
