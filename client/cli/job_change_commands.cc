@@ -43,8 +43,12 @@ int RunWait(const WaitOptions& options, Session& session) {
   if (!client.ok()) return session.Misuse(client.status());
   const auto job = client->AwaitJob(*name, limit, session.Calls());
   if (!job.ok()) {
-    const int code = session.Fail("wait for " + *name, job.status());
-    return absl::IsDeadlineExceeded(job.status()) ? kStillRunning : code;
+    if (!absl::IsDeadlineExceeded(job.status())) {
+      return session.Fail("wait for " + *name, job.status());
+    }
+    return session.Fail(
+        "wait for " + *name, job.status(), kStillRunning,
+        "wait longer with --for, or see what it waits for: stint jobs get " + *name);
   }
   if (options.result) {
     session.out() << job->result();
@@ -205,27 +209,33 @@ void AddJobChangeCommands(CLI::App* jobs, Session& session) {
   wait_command->add_option("--for", wait->limit, "At most this long; default: for ever");
   wait_command->add_flag("--result", wait->result, "Print the result's bytes and nothing else");
   wait_command->footer(R"(
-Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time.
+Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time, 3 if
+no broker answered for --timeout. Example:
   stint jobs wait $(stint enqueue reports --payload may) --result --for 10m)");
   session.OnChosen(wait_command, [wait, &session] { return RunWait(*wait, session); });
 
   CLI::App* const cancel_command = jobs->add_subcommand("cancel", "Cancel jobs");
   auto cancel = AddChange(cancel_command);
   cancel_command->footer(
-      "\nA waiting job is CANCELLED at once; the worker of a leased one is told to stop.");
+      R"(
+A waiting job is CANCELLED at once; the worker of a leased one is told to stop. Example:
+  stint jobs cancel email/order-17 email/order-18)");
   session.OnChosen(cancel_command, [cancel, &session] { return RunCancel(*cancel, session); });
 
   CLI::App* const redrive_command =
       jobs->add_subcommand("redrive", "Revive dead or cancelled jobs with fresh budgets");
   auto redrive = AddChange(redrive_command);
   redrive_command->footer(R"(
-All dead jobs of a queue:
-  stint jobs list email --state dead --all --columns job --no-header | xargs stint jobs redrive)");
+Examples, the second for all dead jobs of a queue:
+  stint jobs redrive email/order-17
+  stint jobs list email --state dead --all --columns job --no-header |
+    xargs -r stint jobs redrive)");
   session.OnChosen(redrive_command, [redrive, &session] { return RunRedrive(*redrive, session); });
 
   CLI::App* const delete_command = jobs->add_subcommand("delete", "Remove jobs and their records");
   auto remove = AddChange(delete_command);
   delete_command->add_flag("--force", remove->force, "Also jobs that a worker holds");
+  delete_command->footer("\nExample: stint jobs delete email/order-17");
   session.OnChosen(delete_command, [remove, &session] { return RunDelete(*remove, session); });
 
   AddUpdate(jobs, session);
