@@ -11,6 +11,7 @@ stint_test(NAME client_client_test SOURCES client_client_test.cc LIBS stint_clie
 stint_test(NAME cli_arguments_test SOURCES cli_arguments_test.cc LIBS stint_cli)
 stint_test(NAME cli_child_process_test SOURCES cli_child_process_test.cc LIBS stint_cli)
 stint_test(NAME cli_commands_test SOURCES cli_commands_test.cc LIBS stint_cli stint_fake_broker)
+stint_test(NAME cli_help_test SOURCES cli_help_test.cc LIBS stint_cli stint_fake_broker)
 stint_test(NAME cli_work_test SOURCES cli_work_test.cc LIBS stint_cli stint_fake_broker)
 if(TARGET cli_work_test)
   target_compile_definitions(cli_work_test PRIVATE STINT_BINARY="$<TARGET_FILE:stint>")
