@@ -96,6 +96,9 @@ bool IsLoopback(absl::string_view listen);
 // is the text for the operator.
 absl::Status CheckListening(const Config& config);
 
+// Whether the host of `listen` is one at all; may ask the name service.
+absl::Status CheckHost(absl::string_view listen);
+
 }  // namespace stint
 
 #endif  // STINT_SERVER_CONFIG_H_

@@ -66,7 +66,7 @@ constexpr Setting kSettings[] = {
     // Calls.
     Bytes("max_payload", &Config::max_payload, "1MiB", kKiB, kLargestPayload,
           "Largest payload or result of a job"),
-    Bytes("max_call", &Config::max_call, "3584KiB", 64 * kKiB, kLargestCall,
+    Bytes("max_call", &Config::max_call, "3584KiB", 130 * kKiB, kLargestCall,
           "Largest call or answer; at least 2 * max_payload + 128KiB"),
     Bytes("grpc_memory", &Config::grpc_memory, "512MiB", 64 * kMiB, kTiB,
           "What gRPC may hold for calls, about"),

@@ -134,6 +134,12 @@ absl::Status Rocks::Start() {
 absl::Status Rocks::Open() {
   const absl::StatusOr<FolderState> folder = InspectFolder(options_.folder);
   if (!folder.ok()) return folder.status();
+  if (!folder->has_store && !folder->foreign.empty()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("a new store is made in ", options_.folder, ", which holds other files (",
+                     folder->foreign.front(), folder->foreign.size() > 1 ? ", ...)" : ")",
+                     "; they are left alone. Is it the right folder?"));
+  }
   const absl::StatusOr<LogScan> scan = CheckBeforeOpen(*folder);
   if (!scan.ok()) return scan.status();
   if (!scan->dropped_from.empty()) {

@@ -32,6 +32,7 @@ struct EnqueueOptions {
   std::string due;
   std::string expire_after;
   int max_attempts = 0;
+  int max_losses = 0;
   std::string run_limit;
   std::string id;
   std::string id_prefix;
@@ -72,6 +73,7 @@ absl::Status MakeSpec(const EnqueueOptions& options, Session& session, v1::JobSp
   spec->set_content_type(options.content_type);
   if (options.priority >= 0) spec->set_priority(options.priority);
   if (options.max_attempts > 0) spec->set_max_attempts(options.max_attempts);
+  if (options.max_losses > 0) spec->set_max_losses(options.max_losses);
   auto payload = ReadPayload(options.payload, session.in());
   if (!payload.ok()) return payload.status();
   spec->set_payload(*std::move(payload));
@@ -148,12 +150,14 @@ int Finish(const EnqueueOptions& options, Session& session, const BatchSender& s
            const absl::Status& status) {
   if (!status.ok()) {
     if (sender.sent() > 0) {
-      session.err() << "stint: " << sender.sent() << " jobs were enqueued before the failure\n";
+      session.err() << "stint: " << CountText(sender.sent(), "job")
+                    << " enqueued before the failure\n";
     }
     return session.Fail("enqueue to " + options.queue, status);
   }
   if (options.quiet && !session.json()) {
-    session.err() << "enqueued " << sender.sent() << " jobs to " << options.queue << '\n';
+    session.err() << "enqueued " << CountText(sender.sent(), "job") << " to "
+                  << Printable(options.queue) << '\n';
   }
   return kOk;
 }
@@ -233,9 +237,22 @@ int EnqueueOne(const EnqueueOptions& options, Session& session, client::Client c
   return kOk;
 }
 
-int RunEnqueue(const EnqueueOptions& options, Session& session) {
+// A payload that is on its way here must not be dropped in silence, and nothing may wait for a
+// standard input that never ends unless it was asked to read it.
+absl::Status CheckPayloadGiven(const EnqueueOptions& options, bool payload_given,
+                               Session& session) {
+  if (payload_given || !options.from_lines.empty() || !session.in_is_redirected()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "there is no --payload, and standard input is a pipe or a file: --payload - takes the "
+      "payload from there, --payload '' makes a job without one");
+}
+
+int RunEnqueue(const EnqueueOptions& options, bool payload_given, Session& session) {
   v1::JobSpec spec;
-  absl::Status valid = CheckText("the queue", options.queue);
+  absl::Status valid = CheckPayloadGiven(options, payload_given, session);
+  if (valid.ok()) valid = CheckText("the queue", options.queue);
   if (valid.ok()) valid = CheckText("--id", options.id);
   if (valid.ok()) valid = CheckText("--id-prefix", options.id_prefix);
   if (valid.ok()) valid = CheckText("--request-id", options.request_id);
@@ -278,6 +295,8 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
                       "End it if it has not started by then");
   command->add_option("--max-attempts", options->max_attempts, "Failures that end it as dead")
       ->check(CLI::Range(1, 10'000));
+  command->add_option("--max-losses", options->max_losses, "Losses in a row that end it as dead")
+      ->check(CLI::Range(1, 10'000));
   command->add_option("--run-limit", options->run_limit, "Longest time for one attempt");
   command->add_option("--id", options->id, "Your own id for the job; refused if it is taken");
   command->add_option("--id-prefix", options->id_prefix,
@@ -295,12 +314,15 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
       ->excludes(count);
   command->add_flag("-q,--quiet", options->quiet, "Do not print the names of the jobs");
   command->footer(R"(
-Prints the name of each job. Examples:
+Prints the name of each job. Without --payload the job has none; if standard input is a pipe or
+a file then, say --payload - to take it or --payload '' not to. Examples:
   stint enqueue email --kind welcome --payload '{"to":"ann"}' --label tenant=acme
   stint enqueue reports --payload @report.json --due 2026-05-01T06:00:00Z
   find . -type f | stint enqueue files --from-lines - --quiet
   stint enqueue email --id order-17 --payload hi      (a second time: refused, JOB_EXISTS))");
-  session.OnChosen(command, [options, &session] { return RunEnqueue(*options, session); });
+  session.OnChosen(command, [options, payload, &session] {
+    return RunEnqueue(*options, payload->count() > 0, session);
+  });
 }
 
 }  // namespace stint::cli

@@ -45,8 +45,12 @@ int RunWait(const WaitOptions& options, Session& session) {
   if (!client.ok()) return session.Misuse(client.status());
   const auto job = client->AwaitJob(*name, limit, session.Calls());
   if (!job.ok()) {
-    const int code = session.Fail("wait for " + *name, job.status());
-    return absl::IsDeadlineExceeded(job.status()) ? kStillRunning : code;
+    if (!absl::IsDeadlineExceeded(job.status())) {
+      return session.Fail("wait for " + *name, job.status());
+    }
+    return session.Fail(
+        "wait for " + *name, job.status(), kStillRunning,
+        "wait longer with --for, or see what it waits for: stint jobs get " + *name);
   }
   if (options.result) {
     session.out() << job->result();
@@ -275,7 +279,8 @@ void AddJobChangeCommands(CLI::App* jobs, Session& session) {
   wait_command->add_option("--for", wait->limit, "At most this long; default: for ever");
   wait_command->add_flag("--result", wait->result, "Print the result's bytes and nothing else");
   wait_command->footer(R"(
-Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time.
+Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time, 3 if
+no broker answered for --timeout. Example:
   stint jobs wait $(stint enqueue reports --payload may) --result --for 10m)");
   session.OnChosen(wait_command, [wait, &session] { return RunWait(*wait, session); });
 
@@ -284,7 +289,7 @@ Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ende
   cancel_command->footer(
       R"(
 A waiting job is CANCELLED at once; the worker of a leased one is told to stop. With --queue:
-every job that has not ended, or of those in the states named.
+every job that has not ended, or of those in the states named. Examples:
   stint jobs cancel email/j-0000000000001
   stint jobs cancel --queue email --state delayed --label campaign=may --dry-run)");
   OnChange(cancel_command, cancel, session, RunCancel);
@@ -293,7 +298,8 @@ every job that has not ended, or of those in the states named.
       jobs->add_subcommand("redrive", "Revive dead or cancelled jobs with fresh budgets");
   auto redrive = AddChange(redrive_command);
   redrive_command->footer(R"(
-With --queue: every dead job, or those in the states named (dead, cancelled).
+With --queue: every dead job, or those in the states named (dead, cancelled). Examples:
+  stint jobs redrive email/order-17
   stint jobs redrive --queue email --kind welcome --yes)");
   OnChange(redrive_command, redrive, session, RunRedrive);
 
@@ -302,7 +308,8 @@ With --queue: every dead job, or those in the states named (dead, cancelled).
   delete_command->add_flag("--force", remove->force, "Also jobs that a worker holds");
   delete_command->footer(R"(
 With --queue: every job that has ended, or those in the states named; leased ones only with
---force.
+--force. Examples:
+  stint jobs delete email/order-17
   stint jobs delete --queue email --state completed --created-before 2026-05-01T00:00:00Z)");
   OnChange(delete_command, remove, session, RunDelete);
 

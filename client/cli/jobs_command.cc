@@ -32,6 +32,10 @@ int RunList(const ListOptions& options, Session& session) {
   auto columns = ParseJobColumns(
       options.columns.empty() ? "job,state,attempt,priority,kind,created,labels" : options.columns);
   if (!columns.ok()) return session.Misuse(columns.status());
+  if (options.view == "full" && !session.json()) {
+    return session.Misuse(absl::InvalidArgumentError(
+        "--view full is for --json; a table shows --columns payload,result"));
+  }
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
   request.set_view(options.view == "full" || NeedsFullView(*columns) ? v1::JOB_VIEW_FULL

@@ -8,12 +8,14 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/exec_handler.h"
 #include "client/cli/output.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
+#include "client/cpp/text.h"
 #include "google/protobuf/struct.pb.h"
 #include "sync/mutex.h"
 
@@ -21,6 +23,7 @@ namespace stint::cli {
 namespace {
 
 constexpr size_t kDefaultMaxResultBytes = 1024 * 1024;
+constexpr size_t kMostErrorShown = 300;
 
 struct WorkOptions {
   std::vector<std::string> queues;
@@ -119,6 +122,16 @@ class WorkLog {
   }
 
  private:
+  // The first two lines of an error: the cause, and what the command said first.
+  static std::string Summary(const std::string& error) {
+    const std::vector<absl::string_view> lines = absl::StrSplit(error, '\n', absl::SkipEmpty());
+    std::string summary;
+    for (size_t i = 0; i < lines.size() && i < 2; ++i) {
+      absl::StrAppend(&summary, i == 0 ? "" : ": ", Printable(lines[i]));
+    }
+    return client::ShortenedText(summary, kMostErrorShown);
+  }
+
   static std::string Text(const absl::Status& status) { return Printable(status.message()); }
 
   static const char* Outcome(client::Result::Kind kind) {
@@ -149,6 +162,8 @@ class WorkLog {
     if (event.result != client::Result::Kind::kComplete) {
       session_.err() << ", now " << StateName(event.state);
       if (!event.detail.empty()) session_.err() << ", " << event.detail;
+      const std::string error = Summary(event.error);
+      if (!error.empty()) session_.err() << ": " << error;
     }
     session_.err() << '\n';
   }
@@ -162,6 +177,7 @@ class WorkLog {
     fields["attempt"].set_number_value(event.lease->attempt());
     fields["token"].set_string_value(absl::StrCat(event.lease->token()));
     fields["run_ms"].set_number_value(absl::ToDoubleMilliseconds(event.run_time));
+    if (!event.error.empty()) fields["error"].set_string_value(event.error);
     session_.PrintJson(line);
     session_.out().flush();
   }
@@ -248,6 +264,8 @@ client::StopReport ServeUntilEnd(client::Worker& worker, const StopSignals& sign
 int RunWork(const WorkOptions& given, Session& session) {
   const auto command = Command::Parse(given.exec);
   if (!command.ok()) return session.Misuse(command.status());
+  const absl::Status known = command->CheckKnown();
+  if (!known.ok()) return session.Misuse(known);
   const auto grace = ParseDuration(given.grace);
   if (!grace.ok()) return session.Misuse(grace.status());
   client::WorkerOptions options;

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/status.h"
@@ -97,6 +99,21 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
     *targets[i] = *std::move(pem);
   }
   return grpc::SslCredentials(ssl);
+}
+
+// What gRPC would take for something else without a word: `host:22x` as port 22, `7150` as a host.
+absl::Status CheckAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != absl::string_view::npos && colon > 0) {
+    const absl::string_view digits = address.substr(colon + 1);
+    const bool only_digits = std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit);
+    if (only_digits && absl::SimpleAtoi(digits, &port) && port >= 1 && port <= 65'535) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the broker's address has to be HOST:PORT, such as 127.0.0.1:7150; it is '", address, "'"));
 }
 
 bool IsLoopback(absl::string_view address) {
@@ -234,6 +251,7 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions o
   if (options.address.empty()) {
     return absl::InvalidArgumentError("no broker address: give HOST:PORT (STINT_ADDRESS)");
   }
+  if (absl::Status valid = CheckAddress(options.address); !valid.ok()) return valid;
   std::string token;
   if (!options.token_file.empty()) {
     absl::StatusOr<std::string> read = ReadToken(options.token_file);

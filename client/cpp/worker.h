@@ -112,7 +112,7 @@ using Handler = std::function<Result(JobContext&)>;
 struct WorkerEvent {
   enum class Kind {
     kStarted,            // `lease`: a handler begins.
-    kSettled,            // `lease`: the broker accepted the settle; `state`, `detail`.
+    kSettled,            // `lease`: the broker accepted the settle; `state`, `detail`, `error`.
     kLeaseLost,          // `lease`: the broker says it is not ours any more; `detail`.
     kSettleRefused,      // `lease`: the settle was refused; `status`. The result is lost.
     kCancelling,         // `lease`: the handler was told to stop; `detail`.
@@ -127,6 +127,7 @@ struct WorkerEvent {
   absl::Duration run_time = {};
   absl::Status status = {};
   std::string detail = {};
+  std::string error = {};  // what a failed attempt tells the broker
 };
 
 struct WorkerOptions {

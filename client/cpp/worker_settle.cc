@@ -207,6 +207,7 @@ void Worker::Impl::Accepted(const PendingSettle& settle, const v1::SettleResult&
     event.state = result.complete().state();
   } else if (result.has_fail()) {
     event.state = result.fail().state();
+    event.error = settle.item.fail().error();
     if (result.fail().next_attempt() > 0) {
       event.detail = absl::StrCat("attempt ", result.fail().next_attempt(), " in ",
                                   absl::FormatDuration(ToAbsl(result.fail().retry_delay())));

@@ -89,13 +89,16 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
   QueueState* queue = FindQueue(command.queue);
   if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   const record::QueueCounters& c = queue->counters;
-  const int64_t jobs =
-      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead();
+  const int64_t waiting = c.ready() + c.delayed() + c.held();
+  const int64_t ended = c.completed() + c.cancelled() + c.dead();
+  const int64_t jobs = waiting + c.leased() + ended;
   if (jobs > 0 && !command.force) {
-    return Result::Refused(MakeError(Reason::kWrongState,
-                                     absl::StrCat("queue ", command.queue, " holds ", jobs,
-                                                  " jobs; purge it first, or delete it with force"),
-                                     {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
+    return Result::Refused(MakeError(
+        Reason::kWrongState,
+        absl::StrCat("queue ", command.queue, " holds ", jobs, jobs == 1 ? " job (" : " jobs (",
+                     waiting, " waiting, ", c.leased(), " leased, ", ended,
+                     " ended); with force it is deleted with all of them"),
+        {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
   }
   Note(*queue, JobEvent::kRevokedRemoved, c.leased());
   Note(*queue, JobEvent::kRemovedWithQueue, jobs);
