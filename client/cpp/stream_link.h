@@ -1,5 +1,8 @@
 // The stream of a worker (StreamJobs): one session, kept up by a thread of its own.
 //
+// A heartbeat that is not answered in time breaks the stream, and the next one has a connection
+// of its own, so that leases outlive a network that drops everything in silence.
+//
 // When the stream breaks it is opened again at once (within 100 ms), and then every 0.5 to 2 s; the
 // hello lists the leases that are held, so that they go on. What waits for an answer when it
 // breaks gets UNAVAILABLE, as a unary call would, and is repeated by the worker. A broker that
@@ -69,8 +72,9 @@ class StreamLink final : public WorkerLink {
 
   void Keep();
   void Connect(std::unique_lock<std::mutex>* lock);
-  // Sends one operation each through `add(id, message)` and waits for all answers.
-  absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller,
+  // Sends one operation each through `add(id, message)` and waits for all answers. `vital`: breaks
+  // the stream when they do not come in time.
+  absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller, bool vital,
                    const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
                    std::vector<v1::StreamAnswer>* answers);
   // All of these need the mutex.
@@ -81,6 +85,8 @@ class StreamLink final : public WorkerLink {
   v1::StreamJobsRequest* Outgoing(size_t bytes);
   void MaySend();
   void TakeJobs(int64_t most, v1::LeaseJobsResponse* response);
+  // The broker does not answer: gives up the stream and its connection.
+  void BreakSilent();
   void FailWaiters(const absl::Status& status);
 
   // From an attempt.
