@@ -71,10 +71,6 @@ _details_pb2 = _load("google.rpc.error_details_pb2")
 _grpc_modules = {service: _load(f"stint.v1.{service}_service_pb2_grpc") for service in _SERVICES}
 
 
-def worker_stub(channel):
-    return _grpc_modules["worker"].WorkerServiceStub(channel)
-
-
 class Api:
     """Stubs of all services on one channel. `secret` is sent as bearer token. A patient one waits
     for the connection until a call's deadline, so that it can be used again after a restart; else
@@ -90,7 +86,7 @@ class Api:
         if secret is not None:
             channel = grpc.intercept_channel(channel, _Bearer(secret))
         self.jobs = _grpc_modules["job"].JobServiceStub(channel)
-        self.worker = worker_stub(channel)
+        self.worker = _grpc_modules["worker"].WorkerServiceStub(channel)
         self.queues = _grpc_modules["queue"].QueueServiceStub(channel)
         self.admin = _grpc_modules["admin"].AdminServiceStub(channel)
 
