@@ -1,7 +1,6 @@
 """A broker that is down for 5, 20 and 60 s under 100 workers on streams and 100 with plain stubs, at
 default settings: no lease is lost, and nothing runs twice. Case S86."""
 
-import os
 import threading
 import unittest
 
@@ -80,20 +79,18 @@ class PlainWorker:
 
 
 class OutageTest(BrokerTest):
-    def start_workers(self, broker, half):
-        """Half of the `stint work`; the fifo their commands wait for."""
-        end = os.path.join(self.folder, f"end-{half}")
-        os.mkfifo(end)
-        workers = [self.worker(broker, "stream", "--concurrency", "1", "--exec", f"cat {end}")
-                   for _ in range(WORKERS // 2)]
-        return workers, end
+    def start_workers(self, broker):
+        """Half of the `stint work`, and what ends their commands."""
+        command, end = self.until_told()
+        return [self.worker(broker, "stream", "--concurrency", "1", "--exec", command)
+                for _ in range(WORKERS // 2)], end
 
     def check(self, seconds):
         broker = self.start_broker()
         api = broker.api()
         jobs = {queue: enqueue(api, queue, count=WORKERS) for queue in ("stream", "plain")}
-        early, early_end = self.start_workers(broker, "early")
-        late, late_end = self.start_workers(broker, "late")
+        early, end_early = self.start_workers(broker)
+        late, end_late = self.start_workers(broker)
         ends = [threading.Event(), threading.Event()]
         plain = [PlainWorker(broker.address, f"p{number}", ends[number % 2])
                  for number in range(WORKERS)]
@@ -105,7 +102,7 @@ class OutageTest(BrokerTest):
 
         broker.kill()
         # Half of the handlers end while the broker is down.
-        os.close(os.open(early_end, os.O_WRONLY))
+        end_early()
         ends[0].set()
         threading.Event().wait(seconds)
         broker.start()
@@ -117,7 +114,7 @@ class OutageTest(BrokerTest):
             counted = stats(api, queue)
             self.assertEqual((counted.completed, counted.leased), (WORKERS // 2, WORKERS // 2))
 
-        os.close(os.open(late_end, os.O_WRONLY))
+        end_late()
         ends[1].set()
         for queue in jobs:
             wait_until(lambda queue=queue: stats(api, queue).completed == WORKERS)

@@ -8,8 +8,7 @@ import threading
 import time
 import unittest
 
-from broker import (BrokerTest, HOST, complete, enqueue, get, list_jobs, pb, stats, wait_job,
-                    wait_until)
+from broker import BrokerTest, HOST, enqueue, get, pb, stats, wait_job, wait_until
 from stint_api import Api
 from stream_session import StreamSession, held
 from tcp_points import Proxy
@@ -37,26 +36,24 @@ class StreamTest(BrokerTest):
         return session
 
     def holding_worker(self, queue, concurrency, *options):
-        """A `stint work` whose commands say that they have begun and end when told. The process,
-        a function that waits for so many to begin, and one that ends all."""
-        begun, end = (os.path.join(self.folder, f"{name}-{queue}") for name in ("begun", "end"))
+        """A `stint work` whose commands end when told. The process, a function that waits until so
+        many more have begun, and one that ends all."""
+        begun = os.path.join(self.folder, f"begun-{queue}")
         os.mkfifo(begun)
-        os.mkfifo(end)
         reader = os.open(begun, os.O_RDONLY | os.O_NONBLOCK)
         keeper = os.open(begun, os.O_WRONLY)
         self.addCleanup(os.close, reader)
         self.addCleanup(os.close, keeper)
         os.set_blocking(reader, True)
+        command, end = self.until_told()
         worker = self.worker(self.server, queue, "--concurrency", str(concurrency), "--exec",
-                             f"echo x > {begun}; cat {end}", *options)
+                             f"echo x > {begun}; exec {command}", *options)
 
         def wait_for_begun(count):
-            text = b""
-            while text.count(b"\n") < count:
-                text += os.read(reader, 1024)
-            return text.count(b"\n")
+            for _ in range(2 * count):
+                os.read(reader, 1)
 
-        return worker, wait_for_begun, lambda: os.close(os.open(end, os.O_WRONLY))
+        return worker, wait_for_begun, end
 
     def assert_completed_at_once(self, jobs):
         """Every job was done by its first holder."""
@@ -156,6 +153,109 @@ class StreamTest(BrokerTest):
                 self.assertEqual(worker.wait(), 0, worker.log())
                 self.assert_completed_at_once([job])
 
+    def test_orderly_ends(self):
+        """S85: a goodbye, and the end of the worker's half, give the jobs back at once and at no
+        cost."""
+        for number, leave in enumerate((StreamSession.goodbye, StreamSession.end_half)):
+            queue = f"q{number}"
+            jobs = enqueue(self.api, queue, count=3)
+            leaving = self.session(self.api, "leaving", queues=[queue], credit=3)
+            leaving.jobs(3)
+            staying = self.session(self.api, "staying", queues=[queue], credit=3)
+            leave(leaving)
+            self.assertEqual(leaving.ended().name, "OK")
+            self.assertEqual([(lease.job, lease.attempt) for lease in staying.jobs(3)],
+                             [(job, 1) for job in jobs])
+
+    def test_drain_and_restart(self):
+        """Workers are told, settle what ends meanwhile, and go on when the broker is back."""
+        jobs = enqueue(self.api, "q", count=6)
+        workers = [self.holding_worker(f"q{number}", 3) for number in range(3)]
+        for number in range(3):
+            jobs += enqueue(self.api, f"q{number}", count=2)
+        for _, wait_for_begun, _ in workers:
+            wait_for_begun(2)
+        session = self.session(self.api, "w", queues=["q"], credit=6)
+        leases = session.jobs(6)
+        self.server.process.terminate()
+        self.assertEqual(session.drained(), pb.DRAIN_REASON_SERVER)
+        # Said within the drain or refused with UNAVAILABLE, and then it is repeated.
+        session.ended()
+        self.assertEqual(session.status.name, "UNAVAILABLE")
+        self.server.close_channels()
+        self.assertEqual(self.server.wait(), 0)
+        # Their settles wait for the broker.
+        _, _, end_first = workers[0]
+        end_first()
+
+        self.server.start()
+        self.api = self.server.api()
+        again = self.session(self.api, "w", held=held(leases),
+                             previous_session=session.welcome.session)
+        self.assertEqual({result.status for result in again.welcome.held},
+                         {pb.LEASE_STATUS_RENEWED})
+        for lease in leases:
+            self.assertEqual(again.complete(lease).complete.state, pb.JOB_STATE_COMPLETED)
+        for number, (_, wait_for_begun, _) in enumerate(workers):
+            jobs += enqueue(self.api, f"q{number}")
+            wait_for_begun(1)
+        thief = self.session(self.api, "thief", queues=["q", "q0", "q1", "q2"], credit=20)
+        for _, _, end in workers:
+            end()
+        self.assert_completed_at_once(jobs)
+        for worker, _, _ in workers:
+            self.assertEqual(worker.terminate(), 0, worker.log())
+        thief.heartbeat([])
+        self.assertEqual(thief.pushed, [])
+
+    def test_a_session_that_stops_reading(self):
+        """What was not written to it goes back within a third of its lease at no cost, and it gets
+        no more; what was written, read or not, when the leases lapse."""
+        lease_seconds, count = 6, 40
+        jobs = [enqueue(self.api, "q", payload=b"x" * 500_000)[0] for _ in range(count)]
+        stuck = self.session(self.api, "stuck", queues=["q"], credit=count, credit_bytes=1 << 26,
+                             reading=False, lease_duration={"seconds": lease_seconds})
+        seen = [0]
+
+        def some_went_back():
+            seen.append(stats(self.api, "q").leased)
+            return seen[-1] < max(seen)
+
+        begin = time.monotonic()
+        wait_until(some_went_back)
+        print(f"stopped reading: of {max(seen)} jobs {max(seen) - seen[-1]} went back after "
+              f"{time.monotonic() - begin:.1f} s", flush=True)
+        other = self.session(self.api, "other", queues=["q"], credit=count, credit_bytes=1 << 26)
+        leases = other.jobs(count - seen[-1])[:count - seen[-1]]
+        self.assertEqual({lease.attempt for lease in leases}, {1})
+        for lease in leases:
+            self.assertEqual(other.complete(lease).complete.state, pb.JOB_STATE_COMPLETED)
+        lapsed = other.jobs(count)[len(leases):]
+        self.assertEqual({lease.attempt for lease in lapsed}, {2})
+        self.assertEqual({lease.job for lease in leases + lapsed}, set(jobs))
+        stuck.read_on()
+        self.assertEqual(stuck.ended().name, "CANCELLED")
+
+    def test_many_sessions_that_stop_reading(self):
+        """The broker's memory does not grow with what they ask for."""
+        sessions, each, size, count = 40, 64 << 20, 1_000_000, 600
+        for _ in range(count):
+            enqueue(self.api, "big", payload=b"x" * size)
+        before = most = resident_mib(self.server.pid)
+        api = self.plain_api(self.server.address)
+        for number in range(sessions):
+            self.session(api, f"s{number}", queues=["big"], credit=1000, credit_bytes=each,
+                         max_reply_bytes=each, reading=False, lease_duration={"seconds": 6})
+        for _ in range(32):  # longer than a lease
+            most = max(most, resident_mib(self.server.pid))
+            threading.Event().wait(0.25)
+        print(f"{sessions} sessions that read nothing: {before:.0f} MiB before, {most:.0f} MiB at "
+              "most", flush=True)
+        # All jobs are together more than the half of --grpc-memory that answers may take.
+        self.assertLess(most - before, 512)
+        reader = self.session(self.api, "reader", queues=["big"], credit=1)
+        reader.jobs(1)
+
     def test_an_idle_worker_that_dies_of_its_job_at_once(self):
         """S16: it had said nothing for long, yet is not taken for a slow network."""
         worker = self.worker(self.server, "q", "--exec", "kill -9 $PPID", "--worker", "A")
@@ -170,6 +270,11 @@ class StreamTest(BrokerTest):
         [taken] = thief.jobs(1)
         self.assertEqual((taken.job, taken.attempt), (job, 2))
         self.assertLess(time.monotonic() - begin, 6)
+
+
+def resident_mib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
 
 
 def worker_of(process):
