@@ -24,7 +24,8 @@ trap stop EXIT
 address=127.0.0.1:7190
 STINT_ADDRESS=$address
 export STINT_ADDRESS
-"$bin/stintd" --data-dir "$data/store" --listen "$address" --log-level warning &
+"$bin/stintd" --data-dir "$data/store" --listen "$address" --http-listen none \
+  --log-level warning &
 broker=$!
 until "$bin/stint" health >/dev/null 2>&1; do :; done
 

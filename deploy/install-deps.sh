@@ -8,7 +8,9 @@
 #   --list   print the Debian packages of --test, one a line, and stop
 #
 # Packages come from apt; what Debian does not have, from npm into build/tools. Nothing else
-# is changed. When all is there it says so in well under a second and needs no rights.
+# is changed. When all is there it says so in well under a second and needs no rights. The package
+# `prometheus`, of which the tests need the programs, brings a service too; where systemd runs,
+# `systemctl disable --now prometheus` ends it.
 # Exit code 2: this system cannot be served, and the message says what to do instead.
 set -euo pipefail
 
@@ -19,14 +21,15 @@ build_packages=(
   g++ make cmake ninja-build ccache pkg-config ca-certificates git python3
   libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libre2-dev libssl-dev zlib1g-dev
-  librocksdb-dev libboost-dev libspdlog-dev libcli11-dev libtomlplusplus-dev libjemalloc-dev
+  librocksdb-dev libboost-dev libspdlog-dev libcli11-dev libtomlplusplus-dev
+  prometheus-cpp-dev
   libgtest-dev libgmock-dev # CMake looks for them even when only the programs are built
 )
 test_packages=(
-  libbenchmark-dev shellcheck
+  shellcheck
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
-  fiu-utils libfaketime e2fsprogs xfsprogs                  # failing syncs, clock steps, power loss
-  python3-grpcio python3-protobuf                           # end-to-end tests
+  fiu-utils e2fsprogs xfsprogs                              # failing syncs, power loss
+  python3-grpcio python3-protobuf prometheus                # end-to-end tests
 )
 npm_packages=(
   @bufbuild/buf@1.75.0                          # the rules of the API

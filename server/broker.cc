@@ -5,13 +5,19 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/api/edge.h"
 #include "server/api/grpc_server.h"
 #include "server/api/page_token.h"
+#include "server/api/sha256.h"
 #include "server/guarded_store.h"
 #include "server/open_store.h"
+#include "server/ops/health.h"
+#include "server/ops/http_endpoint.h"
 #include "server/ops/log.h"
+#include "server/ops/metrics.h"
 #include "server/runtime/broker_loop.h"
 #include "server/runtime/clock.h"
 #include "server/runtime/sessions.h"
@@ -62,6 +68,55 @@ absl::StatusOr<api::Authenticator> LoadCredentials(const Config& config) {
   return api::Authenticator(std::move(tokens), !config.client_ca.empty());
 }
 
+// Who may read /metrics: everybody, or those who bring the secret in the file.
+absl::StatusOr<std::function<bool(absl::string_view)>> LoadMetricsRule(const Config& config) {
+  if (config.metrics_token_file.empty()) return [](absl::string_view) { return true; };
+  auto text = ReadFile("metrics_token_file", config.metrics_token_file);
+  if (!text.ok()) return text.status();
+  const std::string secret(absl::StripAsciiWhitespace(*text));
+  if (secret.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("metrics_token_file: ", config.metrics_token_file, " holds no secret"));
+  }
+  return [secret](absl::string_view authorization) {
+    constexpr absl::string_view kScheme = "bearer ";
+    if (!absl::StartsWithIgnoreCase(authorization, kScheme)) return false;
+    return api::EqualInConstantTime(
+        secret, absl::StripAsciiWhitespace(authorization.substr(kScheme.size())));
+  };
+}
+
+absl::StatusOr<std::unique_ptr<ops::HttpEndpoint>> StartHttp(
+    const Config& config, std::function<bool(absl::string_view)> may_read_metrics,
+    const ops::Health* health, ops::Metrics* metrics) {
+  if (config.http_listen.empty()) return nullptr;
+  ops::HttpHooks hooks;
+  hooks.health = health;
+  hooks.gather_metrics = [metrics](std::function<void()> ready) {
+    return metrics->Gather(std::move(ready));
+  };
+  hooks.may_read_metrics = std::move(may_read_metrics);
+  hooks.version = kVersion;
+  auto endpoint = ops::HttpEndpoint::Start(config.http_listen, std::move(hooks));
+  if (endpoint.ok()) ops::LogInfo("listening for HTTP", {{"address", (*endpoint)->address()}});
+  return endpoint;
+}
+
+ops::LoopSource SourceOf(runtime::BrokerLoop* loop, const runtime::Sessions* sessions) {
+  return {loop, [loop] { return loop->metrics().Copy(); }, [loop] { return loop->inbox_fill(); },
+          [loop] { return loop->store_figures(); }, [sessions] { return sessions->size(); }};
+}
+
+api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms,
+                               std::function<void()> begin_drain) {
+  api::EdgeOptions options;
+  options.limits = {static_cast<size_t>(config.max_payload), static_cast<size_t>(config.max_call)};
+  options.read_threads = static_cast<size_t>(config.read_threads);
+  options.facts = {kVersion, storage::kFormat, config.memory ? "memory" : "rocksdb", start_wall_ms};
+  options.begin_drain = std::move(begin_drain);
+  return options;
+}
+
 runtime::LoopOptions ToLoopOptions(const Config& config) {
   runtime::LoopOptions options;
   options.engine.request_window_ms = config.request_window_ms;
@@ -69,6 +124,7 @@ runtime::LoopOptions ToLoopOptions(const Config& config) {
   options.inbox.lane_operations = static_cast<size_t>(config.lane_operations);
   options.inbox.lane_bytes = static_cast<size_t>(config.lane_bytes);
   options.max_parked_calls = static_cast<size_t>(config.max_parked_calls);
+  options.labelled_queues = static_cast<size_t>(config.metrics_queues);
   return options;
 }
 
@@ -81,15 +137,15 @@ ExitCode Refuse(ExitCode code, absl::string_view what, const absl::Status& why) 
 
 void Broker::RequestDrain() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_.drain = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 Broker::Stop Broker::WaitForStop() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return stop_.drain || stop_.failure.has_value(); });
+  const MutexLock lock(mutex_);
+  while (!stop_.drain && !stop_.failure.has_value()) changed_.Wait(mutex_);
   return stop_;
 }
 
@@ -98,17 +154,14 @@ ExitCode Broker::Run() {
   if (!tls.ok()) return Refuse(ExitCode::kUsage, "bad setting", tls.status());
   auto authenticator = LoadCredentials(config_);
   if (!authenticator.ok()) return Refuse(ExitCode::kUsage, "bad setting", authenticator.status());
+  auto may_read_metrics = LoadMetricsRule(config_);
+  if (!may_read_metrics.ok()) {
+    return Refuse(ExitCode::kUsage, "bad setting", may_read_metrics.status());
+  }
   if (!config_.tokens_file.empty() && tls->certificate.empty()) {
     ops::LogWarning("tokens are accepted over plaintext connections; require_tls forbids it");
   }
   const int64_t start_wall_ms = runtime::SystemClock().WallMs();
-  api::EdgeOptions edge_options;
-  edge_options.limits = {static_cast<size_t>(config_.max_payload),
-                         static_cast<size_t>(config_.max_call)};
-  edge_options.read_threads = static_cast<size_t>(config_.read_threads);
-  edge_options.facts = {kVersion, storage::kFormat, config_.memory ? "memory" : "rocksdb",
-                        start_wall_ms};
-  edge_options.begin_drain = [this] { RequestDrain(); };
   api::GrpcServerOptions server_options;
   server_options.listen = config_.listen;
   server_options.tls = *std::move(tls);
@@ -116,16 +169,24 @@ ExitCode Broker::Run() {
   server_options.memory_bytes = static_cast<size_t>(config_.grpc_memory);
 
   // Destroyed from the last to the first: the server before the loop that answers its calls,
-  // the loop before the edge its answers pass through.
+  // the loop before the edge its answers pass through, and HTTP after the loop that it watches.
+  ops::Health health;
   std::unique_ptr<storage::Store> store;
   std::optional<storage::Reader> reader;
-  api::Edge edge(std::move(edge_options));
+  api::Edge edge(ToEdgeOptions(config_, start_wall_ms, [this] { RequestDrain(); }));
+  ops::Metrics metrics({kVersion, edge.facts().store}, &edge.counts());
+  std::unique_ptr<ops::HttpEndpoint> http;
   std::unique_ptr<runtime::BrokerLoop> loop;
 
   // Listening first: whoever calls while the store opens is told STARTING.
   auto server = api::GrpcServer::Start(std::move(server_options), &edge);
   if (!server.ok()) return Refuse(ExitCode::kCannotListen, "cannot listen", server.status());
   ops::LogInfo("listening", {{"address", (*server)->address()}});
+  auto endpoint = StartHttp(config_, *std::move(may_read_metrics), &health, &metrics);
+  if (!endpoint.ok()) {
+    return Refuse(ExitCode::kCannotListen, "cannot listen for HTTP", endpoint.status());
+  }
+  http = *std::move(endpoint);
 
   auto opened = OpenStore(config_, start_wall_ms);
   if (!opened.ok()) {
@@ -145,12 +206,18 @@ ExitCode Broker::Run() {
   loop = *std::move(started);
   edge.sessions()->Start();
   edge.Open(loop.get(), &*reader, *std::move(page_key));
+  metrics.Open(SourceOf(loop.get(), edge.sessions()));
+  health.Watch([watched = loop.get()] { return watched->stuck_ms(); });
+  health.Enter(ops::Health::Phase::kServing);
   (*server)->SetServing(true);
   ops::LogInfo("ready", {{"address", (*server)->address()},
                          {"version", kVersion},
                          {"store", store->kind()},
                          {"data_dir", config_.memory ? "" : config_.data_dir}});
-  return ServeUntilStopped(server->get(), loop.get());
+  const ExitCode code = ServeUntilStopped(server->get(), loop.get(), &health);
+  health.Watch(nullptr);
+  metrics.Close();
+  return code;
 }
 
 absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(
@@ -160,16 +227,19 @@ absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> Broker::StartLoop(
   hooks.on_notice = [](const std::string& line) { ops::LogWarning(line); };
   hooks.on_fatal = [this](const absl::Status& why) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_.failure = why;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   return runtime::BrokerLoop::Start(store, ToLoopOptions(config_), std::move(hooks));
 }
 
-ExitCode Broker::ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop) {
+ExitCode Broker::ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop,
+                                   ops::Health* health) {
   const Stop stop = WaitForStop();
+  health->Enter(stop.failure.has_value() ? ops::Health::Phase::kFailed
+                                         : ops::Health::Phase::kDraining);
   server->SetServing(false);
   if (stop.failure.has_value()) {
     ops::LogError("the store failed; the broker stops", {{"why", stop.failure->message()}});

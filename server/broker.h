@@ -7,9 +7,7 @@
 #ifndef STINT_SERVER_BROKER_H_
 #define STINT_SERVER_BROKER_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -17,12 +15,16 @@
 #include "absl/status/statusor.h"
 #include "server/config.h"
 #include "server/exit_codes.h"
+#include "sync/mutex.h"
 
 namespace stint {
 
 namespace api {
 class GrpcServer;
 }  // namespace api
+namespace ops {
+class Health;
+}  // namespace ops
 namespace runtime {
 class BrokerLoop;
 class Sessions;
@@ -49,12 +51,13 @@ class Broker {
   Stop WaitForStop();
   absl::StatusOr<std::unique_ptr<runtime::BrokerLoop>> StartLoop(storage::Store* store,
                                                                  runtime::Sessions* sessions);
-  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop);
+  ExitCode ServeUntilStopped(api::GrpcServer* server, runtime::BrokerLoop* loop,
+                             ops::Health* health);
 
   const Config config_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Stop stop_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  Stop stop_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint

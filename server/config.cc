@@ -1,5 +1,8 @@
 #include "server/config.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
@@ -20,6 +23,7 @@ namespace stint {
 namespace {
 
 constexpr char kVariablePrefix[] = "STINT_";
+constexpr size_t kHelpColumns = 100;
 
 // What an answer holds beside a payload and a result.
 constexpr int64_t kCallOverheadBytes = 128 << 10;
@@ -87,6 +91,8 @@ struct Given {
   std::string source;
 };
 using GivenSettings = std::map<std::string, Given>;
+// The later wins.
+enum class Source { kDefault, kFile, kVariable, kFlag };
 
 // What the command line says.
 struct CommandLine {
@@ -108,9 +114,31 @@ constexpr char kFooter[] =
     "cannot be opened; 4 the store failed while serving; 5 cannot listen; 6 --check-store found\n"
     "something.";
 
+// Help for a terminal of 100 columns: descriptions are broken between words.
+class NarrowHelp final : public CLI::Formatter {
+ public:
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const size_t width = kHelpColumns - get_column_width();
+    std::string text;
+    size_t used = 0;
+    for (const absl::string_view word :
+         absl::StrSplit(CLI::Formatter::make_option_desc(option), ' ')) {
+      const bool breaks = used > 0 && used + 1 + word.size() > width;
+      absl::StrAppend(&text, used == 0 ? "" : breaks ? "\n" : " ", word);
+      used = breaks || used == 0 ? word.size() : used + 1 + word.size();
+    }
+    return text;
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    return CLI::Formatter::make_description(app) + "\n";
+  }
+};
+
 absl::StatusOr<CommandLine> ReadCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;
   CLI::App app(kDescription, "stintd");
+  app.formatter(std::make_shared<NarrowHelp>());
   app.footer(kFooter);
   bool version = false;
   app.add_option("--config", line.config_file, "TOML file with settings [STINT_CONFIG]")
@@ -212,11 +240,25 @@ bool IsHostAndPort(absl::string_view listen) {
   return port.has_value() && *port <= 65'535;
 }
 
+// The host of `host:port`, without the brackets of an IPv6 address.
+absl::string_view HostOf(absl::string_view listen) {
+  absl::string_view host = listen.substr(0, listen.rfind(':'));
+  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
+    host = host.substr(1, host.size() - 2);
+  }
+  return host;
+}
+
 // What single settings cannot tell.
 absl::Status CheckTogether(const Config& config) {
   if (!IsHostAndPort(config.listen)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "listen must be host:port, such as 127.0.0.1:7150; is \"", config.listen, "\""));
+  }
+  if (!config.http_listen.empty() && !IsHostAndPort(config.http_listen)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("http_listen must be host:port, such as 127.0.0.1:7151, or none; is \"",
+                     config.http_listen, "\""));
   }
   if (config.server_cert.empty() != config.server_key.empty()) {
     return absl::InvalidArgumentError("server_cert and server_key go together: set both or none");
@@ -258,6 +300,7 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
   if (line->print_config) loaded.action = Action::kPrintConfig;
 
   std::string config_file;
+  const GivenSettings flags = line->given;
   const GivenSettings variables = ReadEnvironment(environment, &config_file, &loaded.warnings);
   if (!line->config_file.empty()) config_file = line->config_file;
   GivenSettings given = std::move(line->given);
@@ -267,6 +310,11 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
     if (!file.ok()) return file.status();
     given.insert(file->begin(), file->end());
   }
+  const auto from = [&](const std::string& name) {
+    if (flags.count(name) > 0) return Source::kFlag;
+    if (variables.count(name) > 0) return Source::kVariable;
+    return given.count(name) > 0 ? Source::kFile : Source::kDefault;
+  };
 
   for (const Setting& setting : Settings()) {
     const auto found = given.find(std::string(setting.name));
@@ -279,7 +327,19 @@ absl::StatusOr<LoadedConfig> LoadConfig(const std::vector<std::string>& argument
     }
     loaded.settings.push_back({std::string(setting.name), value.text, value.source});
   }
+  if (loaded.config.http_listen == "none") loaded.config.http_listen.clear();
   if (absl::Status status = CheckTogether(loaded.config); !status.ok()) return status;
+  if (loaded.config.memory && from("data_dir") != Source::kDefault) {
+    // Who names a folder expects to find the jobs there again.
+    if (from("data_dir") >= from("memory")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("memory and data_dir (", given.at("data_dir").source,
+                       ") contradict each other: with memory nothing is written to ",
+                       loaded.config.data_dir, "; set one of them"));
+    }
+    loaded.warnings.push_back(
+        absl::StrCat("data_dir (", given.at("data_dir").source, ") is not used: memory is set"));
+  }
   return loaded;
 }
 
@@ -294,11 +354,7 @@ std::string FormatSettings(const std::vector<SettingInForce>& settings) {
 }
 
 bool IsLoopback(absl::string_view listen) {
-  const size_t colon = listen.rfind(':');
-  absl::string_view host = listen.substr(0, colon);
-  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
-    host = host.substr(1, host.size() - 2);
-  }
+  const absl::string_view host = HostOf(listen);
   if (host == "localhost" || host == "::1") return true;
   // 127.0.0.0/8, and nothing that only looks like it (127.example.org).
   return absl::StartsWith(host, "127.") &&
@@ -311,13 +367,31 @@ absl::Status CheckListening(const Config& config) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "listen is ", config.listen,
-      ", which others can reach, and no credentials are set.\n"
-      "On a laptop, for yourself alone:\n"
+      ", which others can reach, and no credentials are set. Give one of\n"
+      "  --listen 127.0.0.1:7150   only this machine can reach it\n"
+      "  --tokens-file FILE        ask for credentials (stint token create NAME prints a line for "
+      "it)\n"
+      "  --insecure                ask nobody, for a network that you trust\n"
+      "In a container, for yourself alone:\n"
       "  docker run -e STINT_INSECURE=1 -p 127.0.0.1:7150:7150 stint/stintd\n"
-      "With credentials (stint token create prints a line for the file):\n"
+      "and with credentials:\n"
       "  docker run -v ./tokens:/run/stint/tokens:ro -e STINT_TOKENS_FILE=/run/stint/tokens "
-      "-p 7150:7150 stint/stintd\n"
-      "Without docker: --insecure, or --tokens-file FILE, or --listen 127.0.0.1:7150"));
+      "-p 7150:7150 stint/stintd"));
+}
+
+absl::Status CheckHost(absl::string_view listen) {
+  const std::string host(HostOf(listen));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "listen is ", listen, ", but the host \"", host, "\" cannot be found: ",
+        gai_strerror(error), "; give an address of this machine, such as 127.0.0.1 or 0.0.0.0"));
+  }
+  freeaddrinfo(found);
+  return absl::OkStatus();
 }
 
 }  // namespace stint

@@ -25,6 +25,8 @@ namespace stint {
 // Values in force. The table in config.cc says for each its unit, range and default.
 struct Config {
   std::string listen;
+  // Empty: no HTTP.
+  std::string http_listen;
   std::string data_dir;
   bool memory = false;
 
@@ -50,6 +52,8 @@ struct Config {
   int64_t disk_floor = 0;
   int64_t reserve = 0;
 
+  std::string metrics_token_file;
+  int64_t metrics_queues = 0;
   std::string log_level;
   std::string log_format;
   int64_t drain_timeout_ms = 0;
@@ -91,6 +95,9 @@ bool IsLoopback(absl::string_view listen);
 // The rule that a broker beyond loopback asks for credentials, unless told not to; the error
 // is the text for the operator.
 absl::Status CheckListening(const Config& config);
+
+// Whether the host of `listen` is one at all; may ask the name service.
+absl::Status CheckHost(absl::string_view listen);
 
 }  // namespace stint
 

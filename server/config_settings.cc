@@ -46,6 +46,9 @@ constexpr Setting kSettings[] = {
     // Where it listens, and where it keeps what.
     Text("listen", &Config::listen, "127.0.0.1:7150",
          "Address of the gRPC listener, host:port; port 0 takes any"),
+    Text("http_listen", &Config::http_listen, "127.0.0.1:7151",
+         "Address of the HTTP listener for metrics and health, host:port; port 0 takes any; "
+         "none: no HTTP"),
     Text("data_dir", &Config::data_dir, "stint-data",
          "Folder of the store, made if missing (its parent is not)"),
     Switch("memory", &Config::memory, "Keep everything in memory: nothing survives the process"),
@@ -63,7 +66,7 @@ constexpr Setting kSettings[] = {
     // Calls.
     Bytes("max_payload", &Config::max_payload, "1MiB", kKiB, kLargestPayload,
           "Largest payload or result of a job"),
-    Bytes("max_call", &Config::max_call, "3584KiB", 64 * kKiB, kLargestCall,
+    Bytes("max_call", &Config::max_call, "3584KiB", 130 * kKiB, kLargestCall,
           "Largest call or answer; at least 2 * max_payload + 128KiB"),
     Bytes("grpc_memory", &Config::grpc_memory, "512MiB", 64 * kMiB, kTiB,
           "What gRPC may hold for calls, about"),
@@ -91,6 +94,10 @@ constexpr Setting kSettings[] = {
           "Space kept back for settling jobs on a full disk"),
 
     // Operation.
+    Text("metrics_token_file", &Config::metrics_token_file, "",
+         "File with the secret that /metrics asks for as bearer token; empty: it is open"),
+    Number("metrics_queues", &Config::metrics_queues, "64", 1, 1000,
+           "Queues with series of their own in the metrics; the others are summed"),
     Choice("log_level", &Config::log_level, "info", "debug, info, warning, error",
            "Least serious line logged"),
     Choice("log_format", &Config::log_format, "text", "text, json", "Form of log lines"),

@@ -2,7 +2,7 @@
 // wants no other call during Recover, and only the loop knows when it calls that.
 //
 // Everything is passed on to the store inside. Thread rule: as store.h, and reads from any
-// thread wait while Recover runs.
+// thread wait while Recover runs; Figures are empty then.
 #ifndef STINT_SERVER_GUARDED_STORE_H_
 #define STINT_SERVER_GUARDED_STORE_H_
 
@@ -44,6 +44,10 @@ class GuardedStore final : public storage::Store {
   absl::Status Sync(storage::Ticket ticket) override { return store_->Sync(ticket); }
   storage::Epoch epoch() const override { return store_->epoch(); }
   storage::Space CheckSpace() override { return store_->CheckSpace(); }
+  storage::StoreFigures Figures() const override {
+    const std::shared_lock<std::shared_mutex> lock(mutex_, std::try_to_lock);
+    return lock.owns_lock() ? store_->Figures() : storage::StoreFigures();
+  }
   absl::string_view kind() const override { return store_->kind(); }
 
  private:

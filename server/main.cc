@@ -67,8 +67,10 @@ int Main(const std::vector<std::string>& arguments) {
     Print(stdout, text);
     return Exit(code);
   }
-  if (const absl::Status status = CheckListening(loaded->config); !status.ok()) {
-    Print(stderr, "stintd: " + std::string(status.message()) + "\n");
+  absl::Status listening = CheckHost(loaded->config.listen);
+  if (listening.ok()) listening = CheckListening(loaded->config);
+  if (!listening.ok()) {
+    Print(stderr, "stintd: " + std::string(listening.message()) + "\n");
     return Exit(ExitCode::kUsage);
   }
   StartLog(loaded->config);

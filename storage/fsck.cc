@@ -14,6 +14,10 @@ namespace {
 
 constexpr size_t kPageRows = 1000;
 constexpr int kPriorities = 10;
+// No row is larger, so that sums of sizes stay in range.
+constexpr int64_t kMaxRowBytes = INT32_MAX;
+
+bool IsRowSize(int64_t bytes) { return bytes >= 0 && bytes <= kMaxRowBytes; }
 
 void CountJob(const record::JobRecord& record, const record::JobState& state,
               record::QueueCounters* c) {
@@ -233,6 +237,10 @@ bool Walk::CheckJob(const JobRows& rows, const record::JobRecord& record,
   if (job.sequence >= group_.next_sequence()) FoundJob(job, "sequence from the future");
   if (state.priority() < 0 || state.priority() >= kPriorities) {
     FoundJob(job, "priority is none that there is");
+    return false;
+  }
+  if (!IsRowSize(record.size_bytes()) || !IsRowSize(state.result_bytes())) {
+    FoundJob(job, "size is none that a row can have");
     return false;
   }
   const bool leased = state.state() == kStateLeased;

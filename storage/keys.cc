@@ -43,7 +43,11 @@ class Reader {
   uint8_t U8() { return static_cast<uint8_t>(Number(1)); }
   uint32_t U32() { return static_cast<uint32_t>(Number(4)); }
   uint64_t U64() { return Number(8); }
-  int64_t Time() { return static_cast<int64_t>(Number(8)); }
+  int64_t Time() {
+    const uint64_t ms = Number(8);
+    ok_ = ok_ && ms <= INT64_MAX;
+    return static_cast<int64_t>(ms);
+  }
   // True when everything was there and nothing is left.
   bool Done() const { return ok_ && rest_.empty(); }
   bool ok() const { return ok_; }

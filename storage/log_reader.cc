@@ -69,8 +69,10 @@ uint32_t LittleEndian(absl::string_view bytes, size_t count) {
   return v;
 }
 
-bool AllZero(absl::string_view bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
+// How many of the bytes stand before the zeros that they end with.
+size_t WithoutZeros(absl::string_view bytes) {
+  while (!bytes.empty() && bytes.back() == 0) bytes.remove_suffix(1);
+  return bytes.size();
 }
 
 // Puts fragments together to records and damaged bytes together to stretches.
@@ -81,12 +83,13 @@ class LogAssembler {
 
   // `bytes` is a block, short only at the end of the file; `at` is where it stands in the file.
   void Block(absl::string_view bytes, uint64_t at) {
+    const size_t zeros_from = WithoutZeros(bytes);
     size_t p = 0;
     while (p < bytes.size()) {
       const absl::string_view rest = bytes.substr(p);
       if (rest.size() < kHeaderBytes) {
         if (bytes.size() == kBlockBytes) return;  // padding
-        const bool zeros = AllZero(rest);
+        const bool zeros = p >= zeros_from;
         Damage(at + p, zeros, zeros ? "zeros" : "the file ends within a header");
         return;
       }
@@ -96,7 +99,7 @@ class LogAssembler {
         Fragment(static_cast<FragmentType>(rest[kTypeAt]), at + p,
                  rest.substr(kHeaderBytes, length));
         p += kHeaderBytes + length;
-      } else if (AllZero(rest)) {
+      } else if (p >= zeros_from) {
         Damage(at + p, true, "zeros");
         return;
       } else {

@@ -36,6 +36,8 @@ class Sequence {
     readable_ = &scan_.readable_bytes[number];
     cut_ = false;
     damage_.clear();
+    dropped_records_before_ = scan_.dropped_records;
+    dropped_bytes_before_ = scan_.dropped_bytes;
   }
 
   void Take(const LogEvent& event) {
@@ -83,7 +85,12 @@ class Sequence {
   void Group(const LogEvent& event, uint64_t claims_before) {
     const uint64_t group = event.mark->group;
     if (group == scan_.last_group + 1) {
-      if (!hole_.empty() && claims_before <= scan_.last_group) hole_.clear();
+      if (!hole_.empty() && claims_before <= scan_.last_group) {
+        hole_.clear();
+        // What stands before it in its log is replayed with it.
+        scan_.dropped_records = dropped_records_before_;
+        scan_.dropped_bytes = dropped_bytes_before_;
+      }
       if (hole_.empty()) {
         ++scan_.last_group;
         last_damage_.clear();
@@ -116,12 +123,14 @@ class Sequence {
   std::string hole_;
   // The newest damage since the last group of the sequence.
   std::string last_damage_;
-  // Of the log being read: its path, what may be replayed, its first damage, and whether what
-  // follows cannot be replayed.
+  // Of the log being read: its path, what may be replayed, its first damage, whether what follows
+  // cannot be replayed, and what was dropped of the logs before it.
   std::string path_;
   uint64_t* readable_ = nullptr;
   std::string damage_;
   bool cut_ = false;
+  uint64_t dropped_records_before_ = 0;
+  uint64_t dropped_bytes_before_ = 0;
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<std::optional<std::string>>> MemoryStore::MultiGet(
     const std::vector<std::string>& keys) const {
   std::vector<std::optional<std::string>> values;
   values.reserve(keys.size());
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::string& key : keys) {
     const auto it = rows_.find(key);
     if (it == rows_.end()) {
@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<Row>> MemoryStore::Scan(absl::string_view from, absl:
                                                    size_t limit, Direction direction) const {
   std::vector<Row> rows;
   if (from >= to) return rows;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto first = rows_.lower_bound(from);
   auto last = rows_.lower_bound(to);
   while (first != last && rows.size() < limit) {
@@ -50,13 +50,13 @@ absl::StatusOr<std::vector<Row>> MemoryStore::Scan(absl::string_view from, absl:
 
 absl::StatusOr<Ticket> MemoryStore::Commit(const Batch& batch, Epoch fence) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (fence != epoch_) return WrongEpoch(fence, epoch_);
   }
   if (faults_.before_commit) {
     if (absl::Status status = faults_.before_commit(batch); !status.ok()) return status;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pending_.push_back({++last_ticket_, batch.ops()});
   return last_ticket_;
 }
@@ -65,7 +65,7 @@ absl::Status MemoryStore::Sync(Ticket ticket) {
   if (faults_.before_sync) {
     if (absl::Status status = faults_.before_sync(ticket); !status.ok()) return status;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ticket > last_ticket_) {
     return absl::InternalError(
         absl::StrCat("sync of commit ", ticket, ", but the last one is ", last_ticket_));
@@ -78,12 +78,12 @@ absl::Status MemoryStore::Sync(Ticket ticket) {
 }
 
 Epoch MemoryStore::epoch() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return epoch_;
 }
 
 absl::Status MemoryStore::Recover() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   size_t kept = faults_.kept_at_recover ? faults_.kept_at_recover(pending_.size()) : 0;
   for (; kept > 0 && !pending_.empty(); --kept) {
     Apply(pending_.front().ops, &rows_);
@@ -96,23 +96,24 @@ absl::Status MemoryStore::Recover() {
 }
 
 Space MemoryStore::CheckSpace() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return space_;
 }
 
 void MemoryStore::set_space(Space space) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   space_ = space;
 }
 
 size_t MemoryStore::unsynced() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return pending_.size();
 }
 
 std::unique_ptr<MemoryStore> MemoryStore::CrashCopy(size_t unsynced_kept) const {
   auto copy = std::make_unique<MemoryStore>();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
+  const MutexLock fresh(copy->mutex_);
   copy->rows_ = rows_;
   const size_t kept = std::min(unsynced_kept, pending_.size());
   for (size_t i = 0; i < kept; ++i) Apply(pending_[i].ops, &copy->rows_);

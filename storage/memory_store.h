@@ -16,12 +16,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "storage/store.h"
+#include "sync/mutex.h"
 
 namespace stint::storage {
 
@@ -70,13 +70,13 @@ class MemoryStore : public Store {
   static void Apply(const std::vector<Batch::Op>& ops, Rows* rows);
 
   const MemoryFaults faults_;
-  mutable std::mutex mutex_;
-  // All below are guarded by mutex_.
-  Rows rows_;                    // the state after the last synced commit
-  std::deque<Pending> pending_;  // commits after it, oldest first
-  Ticket last_ticket_ = 0;
-  Epoch epoch_;
-  Space space_;
+  mutable Mutex mutex_;
+  // The state after the last synced commit, and the commits after it, oldest first.
+  Rows rows_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  Ticket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
+  Epoch epoch_ ABSL_GUARDED_BY(mutex_);
+  Space space_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::storage

@@ -72,9 +72,12 @@ absl::StatusOr<std::unique_ptr<Owner>> Owner::Take(const std::string& folder,
   const std::string path = absl::StrCat(folder, "/OWNER");
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
   if (fd < 0) {
+    const bool forbidden = errno == EACCES || errno == EPERM || errno == EROFS;
+    const absl::Status why = absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot open ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
-                     "; the data folder has to be writable for user id ", geteuid()));
+        forbidden ? absl::StrCat(why.message(), "; the data folder has to be writable for user id ",
+                                 geteuid())
+                  : std::string(why.message()));
   }
   std::unique_ptr<Owner> owner(new Owner(fd, path));
   struct flock lock = {};
@@ -83,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Owner>> Owner::Take(const std::string& folder,
   if (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno != EAGAIN && errno != EACCES) {
       return absl::FailedPreconditionError(
-          absl::StrCat("cannot lock ", path, ": ", absl::ErrnoToStatus(errno, "").message(),
+          absl::StrCat(absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", path)).message(),
                        "; the data folder has to be on a file system that knows locks"));
     }
     const Holder holder = ReadHolder(fd);

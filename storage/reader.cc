@@ -1,5 +1,6 @@
 #include "storage/reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -96,6 +97,15 @@ absl::StatusOr<std::optional<StoredJob>> Reader::FindJob(const StoredQueue& queu
     if ((*rows)[4].has_value()) job.result = std::move(*(*rows)[4]);
   }
   return std::optional<StoredJob>(std::move(job));
+}
+
+absl::StatusOr<uint64_t> Reader::LastChange() const {
+  auto row = store_->MultiGet({MetaKey(kGroupRow)});
+  if (!row.ok()) return row.status();
+  if (!row->front().has_value()) return uint64_t{0};
+  record::GroupRecord group;
+  if (!Parse(*row->front(), &group)) return Corrupt("row", "the last group");
+  return group.next_sequence() - std::min<uint64_t>(group.next_sequence(), 1);
 }
 
 absl::StatusOr<JobPage> Reader::ListJobs(

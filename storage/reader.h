@@ -58,6 +58,9 @@ class Reader {
                                                    absl::string_view job_id,
                                                    bool with_payload) const;
 
+  // The number of the last state change: every job has entered its state at or under it.
+  absl::StatusOr<uint64_t> LastChange() const;
+
   // Jobs of `queue` with sequence >= `from` that `matches` accepts, in order of sequence: at
   // most `limit`, looking at no more than `max_examined` rows. Payloads apart and results are
   // read for the jobs returned when `with_payload`.

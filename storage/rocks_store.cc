@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,9 +22,11 @@
 #include "storage/rocks_database.h"
 #include "storage/rocks_env.h"
 #include "storage/rocks_families.h"
+#include "storage/rocks_figures.h"
 #include "storage/rocks_options.h"
 #include "storage/rocks_probe.h"
 #include "storage/store_folder.h"
+#include "sync/mutex.h"
 
 namespace stint::storage {
 namespace {
@@ -60,6 +61,9 @@ class Rocks : public Store {
   Epoch epoch() const override { return epoch_; }
   absl::Status Recover() override;
   Space CheckSpace() override;
+  StoreFigures Figures() const override {
+    return database_ == nullptr ? StoreFigures() : ReadFigures(*database_);
+  }
   absl::string_view kind() const override { return "rocksdb"; }
 
  private:
@@ -108,11 +112,11 @@ class Rocks : public Store {
   uint64_t deletions_while_low_ = 0;
   int reclaim_rounds_ = 0;
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_: the state after the last synced commit; the states after each later one.
-  Database::Snapshot view_;
-  std::deque<Pending> pending_;
-  Ticket last_ticket_ = 0;
+  mutable Mutex mutex_;
+  // The state after the last synced commit; the states after each later one.
+  Database::Snapshot view_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  Ticket last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 absl::Status Rocks::Start() {
@@ -130,6 +134,12 @@ absl::Status Rocks::Start() {
 absl::Status Rocks::Open() {
   const absl::StatusOr<FolderState> folder = InspectFolder(options_.folder);
   if (!folder.ok()) return folder.status();
+  if (!folder->has_store && !folder->foreign.empty()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("a new store is made in ", options_.folder, ", which holds other files (",
+                     folder->foreign.front(), folder->foreign.size() > 1 ? ", ...)" : ")",
+                     "; they are left alone. Is it the right folder?"));
+  }
   const absl::StatusOr<LogScan> scan = CheckBeforeOpen(*folder);
   if (!scan.ok()) return scan.status();
   if (!scan->dropped_from.empty()) {
@@ -154,7 +164,7 @@ absl::Status Rocks::Open() {
     Close();
     return status;
   }
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   view_ = database_->TakeSnapshot();
   last_ticket_ = 0;
   keys_since_flush_ = 0;
@@ -225,7 +235,7 @@ absl::Status Rocks::StampFreshStore() const {
 
 void Rocks::Close() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     view_.reset();
     pending_.clear();
   }
@@ -233,7 +243,7 @@ void Rocks::Close() {
 }
 
 Database::Snapshot Rocks::View() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return view_;
 }
 
@@ -338,7 +348,7 @@ absl::StatusOr<Ticket> Rocks::Commit(const Batch& batch, Epoch fence) {
   Database::Snapshot snapshot = database_->TakeSnapshot();
   Ticket ticket = 0;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ticket = ++last_ticket_;
     pending_.push_back({ticket, std::move(snapshot)});
   }
@@ -368,7 +378,7 @@ rocksdb::Status Rocks::DeleteRange(absl::string_view from, absl::string_view to,
 absl::Status Rocks::Sync(Ticket ticket) {
   if (database_ == nullptr) return ClosedError();
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ticket > last_ticket_) {
       return absl::InternalError(
           absl::StrCat("sync of commit ", ticket, ", but the last one is ", last_ticket_));
@@ -379,7 +389,7 @@ absl::Status Rocks::Sync(Ticket ticket) {
   }
   // Given back without the lock: this takes RocksDB's own.
   std::vector<Database::Snapshot> passed;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!pending_.empty() && pending_.front().ticket <= ticket) {
     passed.push_back(std::move(view_));
     view_ = std::move(pending_.front().snapshot);

@@ -96,6 +96,19 @@ struct Space {
   bool stuck = false;
 };
 
+// How the store itself is doing, for operators. A store without such figures leaves them 0.
+struct StoreFigures {
+  uint64_t live_bytes = 0;      // what the rows take, about
+  uint64_t file_bytes = 0;      // tables on disk, with what they still hold of deleted rows
+  uint64_t memtable_bytes = 0;  // written, not in tables yet
+  uint64_t block_cache_bytes = 0;
+  uint64_t pending_compaction_bytes = 0;
+  uint64_t running_compactions = 0;
+  uint64_t running_flushes = 0;
+  uint64_t write_stopped = 0;  // 1: writes wait for the upkeep
+  uint64_t background_errors = 0;
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -128,6 +141,9 @@ class Store {
   // Looks at the volume; gives up the reserve at the disk floor and builds it again when
   // space has returned. Called about once a second by the thread that commits.
   virtual Space CheckSpace() = 0;
+
+  // Any thread. Costs little and waits for nothing.
+  virtual StoreFigures Figures() const { return {}; }
 
   // The name of the kind of store, such as "rocksdb".
   virtual absl::string_view kind() const = 0;

@@ -84,6 +84,17 @@ std::string CurrentRemedy(const Files& files) {
   return absl::StrCat("If only CURRENT was lost, write the line ", newest, " into it. ");
 }
 
+// Whether a store or RocksDB gives files such names.
+bool IsOurs(const std::string& name) {
+  for (const absl::string_view ours :
+       {"STORE", "OWNER", "RESERVE", "CURRENT", "IDENTITY", "LOCK"}) {
+    if (name == ours) return true;
+  }
+  return absl::StartsWith(name, "LOG") || absl::StartsWith(name, "OPTIONS-") ||
+         absl::StartsWith(name, kManifestPrefix) || absl::EndsWith(name, ".log") ||
+         absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".dbtmp");
+}
+
 // Everything that only a store leaves behind.
 bool HoldsStoreData(const Files& files) {
   return std::any_of(files.begin(), files.end(), [](const auto& file) {
@@ -95,9 +106,21 @@ bool HoldsStoreData(const Files& files) {
 
 absl::Status MakeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0750) != 0) {
-    if (errno == EEXIST) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "cannot create the data folder ", folder, ": ", absl::ErrnoToStatus(errno, "").message()));
+    const int error = errno;
+    struct stat found {};
+    if (error == EEXIST && stat(folder.c_str(), &found) == 0 && !S_ISDIR(found.st_mode)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the data folder ", folder, " is a file; give a folder"));
+    }
+    if (error == EEXIST) return absl::OkStatus();
+    const absl::Status why =
+        absl::ErrnoToStatus(error, absl::StrCat("cannot create the data folder ", folder));
+    const std::string parent = std::filesystem::path(folder).parent_path().string();
+    return absl::FailedPreconditionError(
+        error == ENOENT
+            ? absl::StrCat(why.message(), "; the folder it is to be in has to exist: ", "mkdir -p ",
+                           parent)
+            : std::string(why.message()));
   }
   const std::filesystem::path parent = std::filesystem::path(folder).parent_path();
   const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -113,6 +136,9 @@ absl::StatusOr<FolderState> InspectFolder(const std::string& folder) {
   if (!files.ok()) return files.status();
   FolderState state;
   state.has_marker = files->count(std::string(kMarker)) > 0;
+  for (const auto& [name, bytes] : *files) {
+    if (!IsOurs(name)) state.foreign.push_back(name);
+  }
 
   const auto current = files->find("CURRENT");
   if (current == files->end()) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,8 @@ struct FolderState {
   bool has_store = false;
   // A first open has come to its end here once.
   bool has_marker = false;
+  // Files that are not of a store; nothing touches them.
+  std::vector<std::string> foreign;
 };
 
 // Creates the folder, not its parents, unless it exists. kFailedPrecondition: it cannot.

@@ -3,9 +3,9 @@
 #
 # stint_test(NAME n SOURCES f... [LIBS t...] [LABELS l...] [TIMEOUT seconds])
 #   A GoogleTest program, linked with GTest::gmock_main and run from the source root, so that data
-#   is opened as "tests/golden/...". TIMEOUT is 60 s unless given. The label `tsan` says that the
-#   program needs neither gRPC nor anything that links it; only these exist in the preset tsan,
-#   since the packaged gRPC cannot be checked there.
+#   is opened as "tests/golden/...". TIMEOUT is 60 s unless given, and ten times as long under a
+#   sanitizer. The label `tsan` says that the program needs neither gRPC nor anything that links
+#   it; only these exist in the preset tsan, since the packaged gRPC cannot be checked there.
 #
 # stint_script_test(NAME n COMMAND c... [LABELS l...] [TIMEOUT seconds])
 #   A command judged by its exit code. It finds the binaries in $STINT_BIN (a folder) and the
@@ -33,6 +33,9 @@ endfunction()
 function(stint_test_properties NAME LABELS TIMEOUT)
   if(NOT TIMEOUT)
     set(TIMEOUT 60)
+  endif()
+  if(STINT_SANITIZE)
+    math(EXPR TIMEOUT "${TIMEOUT} * 10")
   endif()
   set(environment "STINT_BIN=${CMAKE_BINARY_DIR}/bin" "STINT_SOURCE=${CMAKE_SOURCE_DIR}")
   if(STINT_SANITIZE STREQUAL "thread")

@@ -116,7 +116,7 @@ absl::StatusOr<std::string> ReadPayload(absl::string_view argument, std::istream
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot open ", path, ": ", absl::ErrnoToStatus(errno, "").message()));
+        absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path)).message());
   }
   return ReadAll(path, file);
 }

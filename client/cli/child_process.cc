@@ -274,6 +274,7 @@ absl::StatusOr<Command> Command::Parse(absl::string_view text) {
       text.find_first_of("|&;<>()$`\\\"'*?[]#~=%!{}\t\r\n") == absl::string_view::npos;
   if (plain) command.path_ = FindProgram(words.front());
   command.shell_ = command.path_.empty();
+  if (plain && command.shell_) command.unfound_ = words.front();
   if (command.shell_) {
     command.path_ = kShell;
     command.arguments_ = {"sh", "-c", std::string(text)};
@@ -281,6 +282,24 @@ absl::StatusOr<Command> Command::Parse(absl::string_view text) {
     command.arguments_ = words;
   }
   return command;
+}
+
+absl::Status Command::CheckKnown() const {
+  if (unfound_.empty()) return absl::OkStatus();
+  std::vector<std::string> arguments = {"sh", "-c", "command -v -- \"$1\" >/dev/null 2>&1", "sh",
+                                        unfound_};
+  pid_t pid = -1;
+  int status = 0;
+  // A shell that cannot be asked is no reason to refuse the command.
+  if (posix_spawn(&pid, kShell, nullptr, nullptr, Pointers(arguments).data(), environ) != 0) {
+    return absl::OkStatus();
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no command '", unfound_,
+                   "': it is not in PATH, and the shell does not know it; no job was taken"));
 }
 
 std::vector<std::string> Command::Arguments(const std::string* extra) const {

@@ -31,6 +31,10 @@ class Command {
   // INVALID_ARGUMENT for an empty command.
   static absl::StatusOr<Command> Parse(absl::string_view text);
 
+  // INVALID_ARGUMENT for one word after the other of which the first is neither a program in PATH
+  // nor anything the shell knows. Of a command with shell characters nothing can be said.
+  absl::Status CheckKnown() const;
+
   bool uses_shell() const { return shell_; }
   // What to execute. With `extra` it is one more argument; no shell reads it.
   std::vector<std::string> Arguments(const std::string* extra) const;
@@ -40,6 +44,7 @@ class Command {
   std::string path_;
   std::vector<std::string> arguments_;
   bool shell_ = false;
+  std::string unfound_;  // the first word of a plain command that is no program in PATH
 };
 
 struct ChildOptions {

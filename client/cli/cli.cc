@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_code.h"
 
@@ -15,6 +18,50 @@ Try it (with a broker running: stintd --memory):
   stint jobs list hello
 
 stint COMMAND --help shows a command with examples. Exit codes: stint help exit-codes.)";
+
+// The command that was read last, such as `jobs list`.
+const CLI::App& Innermost(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : Innermost(*chosen.front());
+}
+
+// `stint jobs list`.
+std::string FullName(const CLI::App& app) {
+  return app.get_parent() == nullptr
+             ? app.get_name()
+             : absl::StrCat(FullName(*app.get_parent()), " ", app.get_name());
+}
+
+std::string CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// What is wrong with a command line, in one line: the parser's own words name neither the word
+// it did not know nor what there is instead.
+absl::Status Explain(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = Innermost(app);
+  const std::string name = FullName(command);
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool needs_command = command.get_require_subcommand_min() > 0;
+  const bool is_flag = !unknown.empty() && absl::StartsWith(unknown.front(), "-");
+  if (needs_command && !unknown.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no ", is_flag ? "flag " : "command ", is_flag ? "" : name + " ", unknown.front(),
+        "; the commands of ", name, " are ", CommandNames(command), " (", name, " --help)"));
+  }
+  if (needs_command) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " needs a command: ", CommandNames(command), " (", name, " --help)"));
+  }
+  const std::string what = unknown.empty() ? error.what()
+                           : is_flag       ? absl::StrCat(name, " has no flag ", unknown.front())
+                                           : absl::StrCat("one word too many: ", unknown.front());
+  return absl::InvalidArgumentError(absl::StrCat(what, " (", name, " --help)"));
+}
 
 // Flags of every command may stand behind the command as well.
 void LetThrough(CLI::App* app) {
@@ -31,24 +78,29 @@ int Run(const std::vector<std::string>& arguments, const Streams& streams) {
   Session session(streams);
   session.AddFlags(app);
   app.require_subcommand(1);
-  app.footer(kFooter);
   AddEnqueueCommand(app, session);
   AddWorkCommand(app, session);
   AddJobsCommands(app, session);
   AddQueuesCommands(app, session);
   AddWorkerCommands(app, session);
+  AddWorkersCommands(app, session);
   AddServerCommands(app, session);
   AddHealthCommand(app, session);
   AddTokenCommand(app, session);
   AddHelpCommands(app, session);
   LetThrough(&app);
+  app.footer(kFooter);  // last, since commands inherit it
 
   // CLI11 takes them last first.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(std::move(reversed));
+  } catch (const CLI::Success& help) {
+    app.exit(help, streams.out, streams.err);
+    return kOk;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error, streams.out, streams.err) == 0 ? kOk : kUsage;
+    session.set_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
+    return session.Misuse(Explain(app, error));
   }
   return session.RunChosen();
 }

@@ -12,6 +12,7 @@ void AddEnqueueCommand(CLI::App& root, Session& session);
 void AddHealthCommand(CLI::App& root, Session& session);
 void AddHelpCommands(CLI::App& root, Session& session);
 void AddServerCommands(CLI::App& root, Session& session);
+void AddWorkersCommands(CLI::App& root, Session& session);
 void AddTokenCommand(CLI::App& root, Session& session);
 void AddWorkerCommands(CLI::App& root, Session& session);
 void AddJobsCommands(CLI::App& root, Session& session);

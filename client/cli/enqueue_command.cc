@@ -7,6 +7,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "client/cli/progress_bar.h"
 #include "client/cpp/proto_time.h"
 #include "client/cpp/random_id.h"
 
@@ -31,6 +32,7 @@ struct EnqueueOptions {
   std::string due;
   std::string expire_after;
   int max_attempts = 0;
+  int max_losses = 0;
   std::string run_limit;
   std::string id;
   std::string id_prefix;
@@ -71,6 +73,7 @@ absl::Status MakeSpec(const EnqueueOptions& options, Session& session, v1::JobSp
   spec->set_content_type(options.content_type);
   if (options.priority >= 0) spec->set_priority(options.priority);
   if (options.max_attempts > 0) spec->set_max_attempts(options.max_attempts);
+  if (options.max_losses > 0) spec->set_max_losses(options.max_losses);
   auto payload = ReadPayload(options.payload, session.in());
   if (!payload.ok()) return payload.status();
   spec->set_payload(*std::move(payload));
@@ -83,7 +86,12 @@ class BatchSender {
  public:
   BatchSender(const EnqueueOptions& options, Session& session, client::Client client,
               int64_t expected)
-      : options_(options), session_(session), client_(std::move(client)), expected_(expected) {
+      : options_(options),
+        session_(session),
+        client_(std::move(client)),
+        // Names on the same terminal would be torn apart by it.
+        bar_(session.err(), session.err_is_terminal() && (!session.align() || options.quiet),
+             expected) {
     run_id_ = options.request_id.empty() ? client::RandomId() : options.request_id;
     request_.set_queue(options.queue);
   }
@@ -119,33 +127,17 @@ class BatchSender {
     sent_ += answer->results_size();
     request_.clear_items();
     bytes_ = 0;
-    ShowProgress();
+    bar_.Show(sent_);
     return absl::OkStatus();
   }
 
   int64_t sent() const { return sent_; }
 
  private:
-  void ShowProgress() {
-    // Names on the same terminal would be torn apart by it.
-    if (!session_.err_is_terminal() || (session_.align() && !options_.quiet)) return;
-    constexpr int64_t kWidth = 30;
-    if (expected_ > 0) {
-      const int64_t done = std::min(kWidth, sent_ * kWidth / expected_);
-      session_.err() << "\r[" << std::string(static_cast<size_t>(done), '#')
-                     << std::string(static_cast<size_t>(kWidth - done), '.') << "] " << sent_ << "/"
-                     << expected_;
-      if (sent_ >= expected_) session_.err() << '\n';
-    } else {
-      session_.err() << "\r" << sent_ << " jobs";
-    }
-    session_.err().flush();
-  }
-
   const EnqueueOptions& options_;
   Session& session_;
   client::Client client_;
-  int64_t expected_;
+  ProgressBar bar_;
   std::string run_id_;
   v1::BatchEnqueueJobsRequest request_;
   size_t bytes_ = 0;
@@ -158,12 +150,14 @@ int Finish(const EnqueueOptions& options, Session& session, const BatchSender& s
            const absl::Status& status) {
   if (!status.ok()) {
     if (sender.sent() > 0) {
-      session.err() << "stint: " << sender.sent() << " jobs were enqueued before the failure\n";
+      session.err() << "stint: " << CountText(sender.sent(), "job")
+                    << " enqueued before the failure\n";
     }
     return session.Fail("enqueue to " + options.queue, status);
   }
   if (options.quiet && !session.json()) {
-    session.err() << "enqueued " << sender.sent() << " jobs to " << options.queue << '\n';
+    session.err() << "enqueued " << CountText(sender.sent(), "job") << " to "
+                  << Printable(options.queue) << '\n';
   }
   return kOk;
 }
@@ -243,9 +237,22 @@ int EnqueueOne(const EnqueueOptions& options, Session& session, client::Client c
   return kOk;
 }
 
-int RunEnqueue(const EnqueueOptions& options, Session& session) {
+// A payload that is on its way here must not be dropped in silence, and nothing may wait for a
+// standard input that never ends unless it was asked to read it.
+absl::Status CheckPayloadGiven(const EnqueueOptions& options, bool payload_given,
+                               Session& session) {
+  if (payload_given || !options.from_lines.empty() || !session.in_is_redirected()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "there is no --payload, and standard input is a pipe or a file: --payload - takes the "
+      "payload from there, --payload '' makes a job without one");
+}
+
+int RunEnqueue(const EnqueueOptions& options, bool payload_given, Session& session) {
   v1::JobSpec spec;
-  absl::Status valid = CheckText("the queue", options.queue);
+  absl::Status valid = CheckPayloadGiven(options, payload_given, session);
+  if (valid.ok()) valid = CheckText("the queue", options.queue);
   if (valid.ok()) valid = CheckText("--id", options.id);
   if (valid.ok()) valid = CheckText("--id-prefix", options.id_prefix);
   if (valid.ok()) valid = CheckText("--request-id", options.request_id);
@@ -288,6 +295,8 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
                       "End it if it has not started by then");
   command->add_option("--max-attempts", options->max_attempts, "Failures that end it as dead")
       ->check(CLI::Range(1, 10'000));
+  command->add_option("--max-losses", options->max_losses, "Losses in a row that end it as dead")
+      ->check(CLI::Range(1, 10'000));
   command->add_option("--run-limit", options->run_limit, "Longest time for one attempt");
   command->add_option("--id", options->id, "Your own id for the job; refused if it is taken");
   command->add_option("--id-prefix", options->id_prefix,
@@ -305,12 +314,15 @@ void AddEnqueueCommand(CLI::App& root, Session& session) {
       ->excludes(count);
   command->add_flag("-q,--quiet", options->quiet, "Do not print the names of the jobs");
   command->footer(R"(
-Prints the name of each job. Examples:
+Prints the name of each job. Without --payload the job has none; if standard input is a pipe or
+a file then, say --payload - to take it or --payload '' not to. Examples:
   stint enqueue email --kind welcome --payload '{"to":"ann"}' --label tenant=acme
   stint enqueue reports --payload @report.json --due 2026-05-01T06:00:00Z
   find . -type f | stint enqueue files --from-lines - --quiet
   stint enqueue email --id order-17 --payload hi      (a second time: refused, JOB_EXISTS))");
-  session.OnChosen(command, [options, &session] { return RunEnqueue(*options, session); });
+  session.OnChosen(command, [options, payload, &session] {
+    return RunEnqueue(*options, payload->count() > 0, session);
+  });
 }
 
 }  // namespace stint::cli

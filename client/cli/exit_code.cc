@@ -21,15 +21,15 @@ const char kExitCodesHelp[] =
 
 ExitCode ExitCodeFor(const absl::Status& status) {
   if (status.ok()) return kOk;
-  const std::string reason = client::ErrorReason(status);
-  if (reason == "LEASE_LOST" || reason == "WRONG_STATE" || reason == "ETAG_MISMATCH") {
-    return kWrongState;
-  }
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
       return kNotFound;
+    case absl::StatusCode::kFailedPrecondition:  // LEASE_LOST, WRONG_STATE, QUEUE_DRAINING
+    case absl::StatusCode::kAborted:             // ETAG_MISMATCH
+      return kWrongState;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:  // the broker went away: what became of the call is open
       return kUnreachable;
     default:
       return kRefused;
@@ -66,7 +66,9 @@ std::string AdviceFor(const absl::Status& status, const std::string& address) {
       {"STORE_RECOVERING",
        "the outcome is unknown; repeat with the same --request-id in a "
        "moment"},
-      {"UNAUTHENTICATED", "give a valid credential with --token-file or STINT_TOKEN_FILE"},
+      {"UNAUTHENTICATED",
+       "give a credential that this broker knows: --token-file FILE (or STINT_TOKEN_FILE), or "
+       "--tls-cert and --tls-key"},
       {"FORBIDDEN", "use a credential that allows this call"},
       {"CORRUPT_RECORD", "the stored record is damaged; see the broker's log"},
       {"QUOTA", "delete queues that are not used: stint queues delete QUEUE"},

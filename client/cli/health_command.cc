@@ -26,7 +26,7 @@ int RunHealth(Session& session) {
 void AddHealthCommand(CLI::App& root, Session& session) {
   CLI::App* const command = root.add_subcommand("health", "Ask whether the broker is ready");
   command->footer(R"(
-One try, no credential needed; for scripts and container health checks:
+One try, no credential needed; for scripts and container health checks. Example:
   stint health --timeout 2s     prints SERVING and exits 0, or 1 (not ready) or 3 (no answer))");
   session.OnChosen(command, [&session] { return RunHealth(session); });
 }

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
+#include "client/cli/jobs_batch.h"
 #include "client/cli/jobs_display.h"
 #include "client/cpp/proto_time.h"
 
@@ -18,6 +19,7 @@ struct ChangeOptions {
   std::vector<std::string> jobs;
   std::string request_id;
   bool force = false;
+  BatchOptions batch;
 };
 
 struct UpdateOptions {
@@ -43,8 +45,12 @@ int RunWait(const WaitOptions& options, Session& session) {
   if (!client.ok()) return session.Misuse(client.status());
   const auto job = client->AwaitJob(*name, limit, session.Calls());
   if (!job.ok()) {
-    const int code = session.Fail("wait for " + *name, job.status());
-    return absl::IsDeadlineExceeded(job.status()) ? kStillRunning : code;
+    if (!absl::IsDeadlineExceeded(job.status())) {
+      return session.Fail("wait for " + *name, job.status());
+    }
+    return session.Fail(
+        "wait for " + *name, job.status(), kStillRunning,
+        "wait longer with --for, or see what it waits for: stint jobs get " + *name);
   }
   if (options.result) {
     session.out() << job->result();
@@ -95,7 +101,50 @@ void PrintState(Session& session, const std::string& job, const google::protobuf
   }
 }
 
+// Whether jobs are named or matched; exactly one of them.
+absl::Status CheckChoice(const ChangeOptions& options) {
+  const bool by_filter = options.batch.filter.any() || options.batch.dry_run || options.batch.yes;
+  if (options.batch.queue.empty()) {
+    if (by_filter) {
+      return absl::InvalidArgumentError(
+          "filters, --dry-run and --yes go with --queue QUEUE; jobs by name need none");
+    }
+    if (options.jobs.empty()) {
+      return absl::InvalidArgumentError("say which: one or more jobs, or --queue QUEUE");
+    }
+  } else if (!options.jobs.empty()) {
+    return absl::InvalidArgumentError("jobs are named, or matched with --queue; not both");
+  } else if (!options.request_id.empty()) {
+    return absl::InvalidArgumentError("--request-id is for one job; these are several calls");
+  }
+  return absl::OkStatus();
+}
+
+// The answer of a batch call without what is around it.
+template <typename Response>
+absl::StatusOr<v1::BatchResult> ResultOf(absl::StatusOr<Response> answer) {
+  if (!answer.ok()) return answer.status();
+  return std::move(*answer->mutable_result());
+}
+
+// The same step for another of the batch calls.
+template <typename Request>
+Request StepOf(const v1::BatchCancelJobsRequest& step) {
+  Request request;
+  request.set_queue(step.queue());
+  *request.mutable_filter() = step.filter();
+  request.set_page_token(step.page_token());
+  request.set_dry_run(step.dry_run());
+  return request;
+}
+
 int RunCancel(const ChangeOptions& options, Session& session) {
+  if (!options.batch.queue.empty()) {
+    return ChangeMatching(options.batch, session, "cancel", "cancelled",
+                          [&](client::Client& client, const v1::BatchCancelJobsRequest& request) {
+                            return ResultOf(client.BatchCancelJobs(request, session.Calls()));
+                          });
+  }
   return ChangeEach<v1::CancelJobRequest>(
       options, session, "cancel", [&](client::Client& client, v1::CancelJobRequest request) {
         const auto answer = client.CancelJob(request, session.Calls());
@@ -105,6 +154,13 @@ int RunCancel(const ChangeOptions& options, Session& session) {
 }
 
 int RunRedrive(const ChangeOptions& options, Session& session) {
+  if (!options.batch.queue.empty()) {
+    return ChangeMatching(options.batch, session, "redrive", "redriven",
+                          [&](client::Client& client, const v1::BatchCancelJobsRequest& request) {
+                            return ResultOf(client.BatchRedriveJobs(
+                                StepOf<v1::BatchRedriveJobsRequest>(request), session.Calls()));
+                          });
+  }
   return ChangeEach<v1::RedriveJobRequest>(
       options, session, "redrive", [&](client::Client& client, v1::RedriveJobRequest request) {
         const auto answer = client.RedriveJob(request, session.Calls());
@@ -114,6 +170,15 @@ int RunRedrive(const ChangeOptions& options, Session& session) {
 }
 
 int RunDelete(const ChangeOptions& options, Session& session) {
+  if (!options.batch.queue.empty()) {
+    return ChangeMatching(
+        options.batch, session, "delete", "deleted",
+        [&](client::Client& client, const v1::BatchCancelJobsRequest& request) {
+          auto step = StepOf<v1::BatchDeleteJobsRequest>(request);
+          step.set_force(options.force);
+          return ResultOf(client.BatchDeleteJobs(std::move(step), session.Calls()));
+        });
+  }
   return ChangeEach<v1::DeleteJobRequest>(
       options, session, "delete", [&](client::Client& client, v1::DeleteJobRequest request) {
         request.set_force(options.force);
@@ -175,9 +240,18 @@ int RunUpdate(const UpdateOptions& options, Session& session) {
 
 std::shared_ptr<ChangeOptions> AddChange(CLI::App* command) {
   auto options = std::make_shared<ChangeOptions>();
-  command->add_option("jobs", options->jobs, "One or more jobs")->required();
-  command->add_option("--request-id", options->request_id, "Makes it safe to repeat");
+  command->add_option("jobs", options->jobs, "One or more jobs");
+  command->add_option("--request-id", options->request_id, "Makes it safe to repeat; one job");
+  AddBatchFlags(command, &options->batch);
   return options;
+}
+
+void OnChange(CLI::App* command, const std::shared_ptr<ChangeOptions>& options, Session& session,
+              int (*run)(const ChangeOptions&, Session&)) {
+  session.OnChosen(command, [options, run, &session] {
+    const absl::Status valid = CheckChoice(*options);
+    return valid.ok() ? run(*options, session) : session.Misuse(valid);
+  });
 }
 
 void AddUpdate(CLI::App* jobs, Session& session) {
@@ -205,28 +279,39 @@ void AddJobChangeCommands(CLI::App* jobs, Session& session) {
   wait_command->add_option("--for", wait->limit, "At most this long; default: for ever");
   wait_command->add_flag("--result", wait->result, "Print the result's bytes and nothing else");
   wait_command->footer(R"(
-Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time.
+Exits with 0 if the job completed, 6 if it ended otherwise, 7 if it has not ended in time, 3 if
+no broker answered for --timeout. Example:
   stint jobs wait $(stint enqueue reports --payload may) --result --for 10m)");
   session.OnChosen(wait_command, [wait, &session] { return RunWait(*wait, session); });
 
   CLI::App* const cancel_command = jobs->add_subcommand("cancel", "Cancel jobs");
   auto cancel = AddChange(cancel_command);
   cancel_command->footer(
-      "\nA waiting job is CANCELLED at once; the worker of a leased one is told to stop.");
-  session.OnChosen(cancel_command, [cancel, &session] { return RunCancel(*cancel, session); });
+      R"(
+A waiting job is CANCELLED at once; the worker of a leased one is told to stop. With --queue:
+every job that has not ended, or of those in the states named. Examples:
+  stint jobs cancel email/j-0000000000001
+  stint jobs cancel --queue email --state delayed --label campaign=may --dry-run)");
+  OnChange(cancel_command, cancel, session, RunCancel);
 
   CLI::App* const redrive_command =
       jobs->add_subcommand("redrive", "Revive dead or cancelled jobs with fresh budgets");
   auto redrive = AddChange(redrive_command);
   redrive_command->footer(R"(
-All dead jobs of a queue:
-  stint jobs list email --state dead --all --columns job --no-header | xargs stint jobs redrive)");
-  session.OnChosen(redrive_command, [redrive, &session] { return RunRedrive(*redrive, session); });
+With --queue: every dead job, or those in the states named (dead, cancelled). Examples:
+  stint jobs redrive email/order-17
+  stint jobs redrive --queue email --kind welcome --yes)");
+  OnChange(redrive_command, redrive, session, RunRedrive);
 
   CLI::App* const delete_command = jobs->add_subcommand("delete", "Remove jobs and their records");
   auto remove = AddChange(delete_command);
   delete_command->add_flag("--force", remove->force, "Also jobs that a worker holds");
-  session.OnChosen(delete_command, [remove, &session] { return RunDelete(*remove, session); });
+  delete_command->footer(R"(
+With --queue: every job that has ended, or those in the states named; leased ones only with
+--force. Examples:
+  stint jobs delete email/order-17
+  stint jobs delete --queue email --state completed --created-before 2026-05-01T00:00:00Z)");
+  OnChange(delete_command, remove, session, RunDelete);
 
   AddUpdate(jobs, session);
 }

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
+#include "client/cli/job_filter.h"
 #include "client/cli/jobs_display.h"
-#include "client/cpp/proto_time.h"
 
 namespace stint::cli {
 namespace {
@@ -15,11 +15,7 @@ constexpr int kMaxPage = 1000;
 
 struct ListOptions {
   std::string queue;
-  std::vector<std::string> states;
-  std::string kind;
-  std::vector<std::string> labels;
-  std::string created_after;
-  std::string created_before;
+  FilterOptions filter;
   int64_t limit = 100;
   std::string columns;
   bool no_header = false;
@@ -27,40 +23,19 @@ struct ListOptions {
   std::string view = "basic";
 };
 
-absl::Status MakeListRequest(const ListOptions& options, bool kind_given,
-                             v1::ListJobsRequest* request) {
-  absl::Status status = CheckText("the queue", options.queue);
-  if (status.ok()) status = CheckText("--kind", options.kind);
-  if (status.ok()) status = ParsePairs(options.labels, request->mutable_labels());
-  if (!status.ok()) return status;
-  request->set_queue(options.queue);
-  if (kind_given) request->set_kind(options.kind);
-  for (const std::string& text : options.states) {
-    const auto state = ParseState(text);
-    if (!state.ok()) return state.status();
-    request->add_states(*state);
-  }
-  const std::pair<const std::string*, google::protobuf::Timestamp*> bounds[] = {
-      {&options.created_after,
-       options.created_after.empty() ? nullptr : request->mutable_created_after()},
-      {&options.created_before,
-       options.created_before.empty() ? nullptr : request->mutable_created_before()}};
-  for (const auto& [text, field] : bounds) {
-    if (field == nullptr) continue;
-    const auto time = ParseTime(*text);
-    if (!time.ok()) return time.status();
-    *field = client::ToProto(*time);
-  }
-  return absl::OkStatus();
-}
-
-int RunList(const ListOptions& options, bool kind_given, Session& session) {
+int RunList(const ListOptions& options, Session& session) {
   v1::ListJobsRequest request;
-  const absl::Status valid = MakeListRequest(options, kind_given, &request);
+  request.set_queue(options.queue);
+  absl::Status valid = CheckText("the queue", options.queue);
+  if (valid.ok()) valid = ParseFilter(options.filter, &request);
   if (!valid.ok()) return session.Misuse(valid);
   auto columns = ParseJobColumns(
       options.columns.empty() ? "job,state,attempt,priority,kind,created,labels" : options.columns);
   if (!columns.ok()) return session.Misuse(columns.status());
+  if (options.view == "full" && !session.json()) {
+    return session.Misuse(absl::InvalidArgumentError(
+        "--view full is for --json; a table shows --columns payload,result"));
+  }
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
   request.set_view(options.view == "full" || NeedsFullView(*columns) ? v1::JOB_VIEW_FULL
@@ -131,16 +106,7 @@ void AddJobsCommands(CLI::App& root, Session& session) {
   auto list = std::make_shared<ListOptions>();
   CLI::App* const list_command = jobs->add_subcommand("list", "List jobs of a queue");
   list_command->add_option("queue", list->queue, "Queue")->required();
-  list_command
-      ->add_option("--state", list->states,
-                   "delayed, held, ready, leased, completed, cancelled or dead; may be "
-                   "repeated")
-      ->allow_extra_args(false);
-  auto* const kind = list_command->add_option("--kind", list->kind, "Only this kind");
-  list_command->add_option("--label", list->labels, "KEY=VALUE; may be repeated: all must match")
-      ->allow_extra_args(false);
-  list_command->add_option("--created-after", list->created_after, "RFC 3339, inclusive");
-  list_command->add_option("--created-before", list->created_before, "RFC 3339, exclusive");
+  AddFilterFlags(list_command, &list->filter);
   auto* const limit = list_command->add_option("--limit", list->limit, "At most so many");
   limit->capture_default_str()->check(CLI::PositiveNumber);
   list_command->add_flag("--all", list->all, "However many there are")->excludes(limit);
@@ -155,8 +121,7 @@ void AddJobsCommands(CLI::App& root, Session& session) {
 In the order they were enqueued. Off a terminal columns are separated by one tab. Examples:
   stint jobs list email --state dead
   stint jobs list files --state completed --all --columns payload,result --no-header)");
-  session.OnChosen(list_command,
-                   [list, kind, &session] { return RunList(*list, kind->count() > 0, session); });
+  session.OnChosen(list_command, [list, &session] { return RunList(*list, session); });
 
   auto get = std::make_shared<GetOptions>();
   CLI::App* const get_command = jobs->add_subcommand("get", "Show one job");

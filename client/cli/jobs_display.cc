@@ -143,6 +143,7 @@ void PrintJob(const v1::Job& job, Session& session) {
                   : absl::StrCat(value.substr(0, kShownPayloadBytes), "… (", value.size(),
                                  " bytes; --", name, " prints them)"));
   };
+  add("progress", job.progress());
   bytes("payload", job.spec().payload());
   bytes("result", job.result());
   table.Print(session.out());

@@ -104,9 +104,10 @@ std::string Coloured(absl::string_view text, Colour colour, bool coloured) {
   return absl::StrCat(Code(colour), text, "\x1b[0m");
 }
 
-std::string ToJson(const google::protobuf::Message& message) {
+std::string ToJson(const google::protobuf::Message& message, bool with_zeros) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = with_zeros;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
   // Only a message with invalid UTF-8 or an out-of-range time cannot be written.
@@ -143,6 +144,10 @@ std::string TimeText(const google::protobuf::Timestamp& timestamp) {
 
 std::string DurationText(const google::protobuf::Duration& duration) {
   return ShortDuration(client::ToAbsl(duration));
+}
+
+std::string CountText(int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
 std::string ShortDuration(absl::Duration duration) {

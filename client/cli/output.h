@@ -11,6 +11,7 @@
 #ifndef STINT_CLIENT_CLI_OUTPUT_H_
 #define STINT_CLIENT_CLI_OUTPUT_H_
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -54,8 +55,8 @@ std::string Printable(absl::string_view text);
 
 std::string Coloured(absl::string_view text, Colour colour, bool coloured);
 
-// One line of JSON, without the newline.
-std::string ToJson(const google::protobuf::Message& message);
+// One line of JSON, without the newline. `with_zeros`: for figures, of which none may be missing.
+std::string ToJson(const google::protobuf::Message& message, bool with_zeros = false);
 
 // `READY` for JOB_STATE_READY.
 std::string StateName(v1::JobState state);
@@ -64,6 +65,8 @@ Colour StateColour(v1::JobState state);
 // `2026-05-01T10:00:00Z`; `-` for an unset one.
 std::string TimeText(const google::protobuf::Timestamp& timestamp);
 std::string DurationText(const google::protobuf::Duration& duration);
+// `1 job`, `2 jobs`.
+std::string CountText(int64_t count, absl::string_view noun);
 // Two units at most: `3m12s`, `2d4h`.
 std::string ShortDuration(absl::Duration duration);
 

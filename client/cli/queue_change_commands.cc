@@ -4,9 +4,12 @@
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
 #include "client/cli/queue_settings.h"
+#include "client/cpp/status.h"
 
 namespace stint::cli {
 namespace {
+
+constexpr absl::string_view kDeleteQueue = "delete queue";
 
 struct QueueOptions {
   std::string queue;
@@ -32,13 +35,17 @@ void PrintQueue(const v1::Queue& queue, Session& session) {
   add("draining", queue.draining() ? "yes: new jobs are refused" : "no");
   add("created", TimeText(queue.create_time()));
   add("etag", queue.etag());
-  for (const auto& [name, value] : DescribeSettings(queue.settings())) add(name, value);
+  for (const SettingText& setting : DescribeSettings(queue.settings())) {
+    std::vector<Cell> row = {Cell(setting.name, Colour::kGrey), Cell(setting.value)};
+    if (setting.is_default) row.emplace_back("default", Colour::kGrey);
+    table.AddRow(std::move(row));
+  }
   table.Print(session.out());
 }
 
 // Checks what every command here has, makes the client, and reports a failure.
 template <typename Run>
-int WithClient(const QueueOptions& options, Session& session, const char* doing, Run run) {
+int WithClient(const QueueOptions& options, Session& session, absl::string_view doing, Run run) {
   absl::Status valid = CheckText("the queue", options.queue);
   if (valid.ok()) valid = CheckText("--request-id", options.request_id);
   if (valid.ok()) valid = CheckText("--etag", options.etag);
@@ -46,7 +53,14 @@ int WithClient(const QueueOptions& options, Session& session, const char* doing,
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
   const absl::Status status = run(*client);
-  return status.ok() ? kOk : session.Fail(absl::StrCat(doing, " ", options.queue), status);
+  if (status.ok()) return kOk;
+  const std::string what = absl::StrCat(doing, " ", options.queue);
+  if (client::ErrorReason(status) == "WRONG_STATE" && doing == kDeleteQueue) {
+    return session.Fail(what, status, kWrongState,
+                        absl::StrCat("delete it with all its jobs: stint queues delete ",
+                                     options.queue, " --force"));
+  }
+  return session.Fail(what, status);
 }
 
 int RunGet(const QueueOptions& options, Session& session) {
@@ -129,7 +143,7 @@ int RunUpdate(const QueueOptions& options, bool draining_given, Session& session
 }
 
 int RunDelete(const QueueOptions& options, Session& session) {
-  return WithClient(options, session, "delete queue", [&](client::Client& client) {
+  return WithClient(options, session, kDeleteQueue, [&](client::Client& client) {
     v1::DeleteQueueRequest request;
     request.set_queue(options.queue);
     request.set_request_id(options.request_id);
@@ -173,9 +187,9 @@ int RunPurge(const QueueOptions& options, Session& session) {
     const auto answer = client.PurgeQueue(std::move(request), session.Calls());
     if (!answer.ok()) return answer.status();
     if (session.json()) {
-      session.PrintJson(*answer);
+      session.out() << ToJson(*answer, /*with_zeros=*/true) << '\n';
     } else {
-      session.out() << answer->purged() << " jobs removed\n";
+      session.out() << CountText(answer->purged(), "job") << " removed\n";
     }
     return absl::OkStatus();
   });
@@ -225,22 +239,38 @@ Examples:
 }  // namespace
 
 void AddQueueChangeCommands(CLI::App* queues, Session& session) {
-  Add(queues, session, "get", "Show a queue and its settings", RunGet, /*changes=*/false);
+  const auto [get, get_options] =
+      Add(queues, session, "get", "Show a queue and the settings in force", RunGet,
+          /*changes=*/false);
+  get->footer(R"(
+Settings that nobody gave are marked `default`; --json shows only those that were given. Example:
+  stint queues get email)");
   const auto [create, create_options] =
       Add(queues, session, "create", "Create a queue with settings of its own", RunCreate);
   create_options->settings.AddTo(create);
   create->footer(R"(
-Queues also appear on first use, with default settings. At most once, never retried:
+Queues also appear on first use, with default settings. Example, at most once, never retried:
   stint queues create payments --max-attempts 1 --max-losses 1)");
   AddUpdate(queues, session);
   const auto [remove, remove_options] =
       Add(queues, session, "delete", "Remove a queue with all its jobs", RunDelete);
-  remove->add_flag("--force", remove_options->force, "Also if it holds jobs");
-  Add(queues, session, "pause", "Stop dispatch; everything else goes on", RunPause);
-  Add(queues, session, "resume", "Start dispatch again", RunResume);
+  remove->add_flag("--force", remove_options->force, "Also if it holds jobs, ended ones included");
+  remove->footer(R"(
+Examples, the second with all jobs in it:
+  stint queues delete email
+  stint queues delete email --force)");
+  const auto [pause, pause_options] =
+      Add(queues, session, "pause", "Stop dispatch; everything else goes on", RunPause);
+  pause->footer("\nExample: stint queues pause email");
+  const auto [resume, resume_options] =
+      Add(queues, session, "resume", "Start dispatch again", RunResume);
+  resume->footer("\nExample: stint queues resume email");
   const auto [purge, purge_options] =
       Add(queues, session, "purge", "Remove all jobs that wait now", RunPurge);
   purge->add_flag("--force", purge_options->force, "Also take jobs away from workers");
+  purge->footer(R"(
+Ended jobs stay until their retention is over; jobs under way stay without --force. Example:
+  stint queues purge email)");
 }
 
 }  // namespace stint::cli

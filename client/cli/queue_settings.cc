@@ -17,32 +17,36 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
+constexpr absl::string_view kNoLimit = "no limit";
+
 // A flag and the field it sets: `part` within the message field `field`, or `field` itself.
 struct Entry {
   absl::string_view flag;
   absl::string_view field;
-  absl::string_view part;  // empty: none
+  absl::string_view part;      // empty: none
+  absl::string_view standard;  // what the broker takes when it is not set (queue.proto)
   absl::string_view help;
 };
 
 constexpr Entry kEntries[] = {
-    {"--max-attempts", "max_attempts", "", "Failures that end a job as dead"},
-    {"--max-losses", "max_losses", "", "Lost workers in a row that end a job as dead"},
-    {"--retry-initial", "retry", "initial_delay", "Wait after the first failure: 1s"},
-    {"--retry-multiplier", "retry", "multiplier", "Factor from one failure to the next: 2"},
-    {"--retry-max", "retry", "max_delay", "Longest wait: 24h"},
-    {"--retry-jitter", "retry", "jitter", "Random part of the wait, 0 to 1: 0.1"},
-    {"--loss-backoff", "loss_backoff", "", "Base of the wait after repeated losses: 60s"},
-    {"--run-limit", "run_limit", "", "Longest time for one attempt"},
-    {"--cancel-grace", "cancel_grace", "", "How long a worker may take to agree: 10s"},
-    {"--finished-age", "retention", "finished_age", "Keep completed and cancelled jobs: 24h"},
-    {"--finished-count", "retention", "finished_count", "At most so many of them"},
-    {"--finished-bytes", "retention", "finished_bytes", "At most so many bytes of them"},
-    {"--dead-age", "retention", "dead_age", "Keep dead jobs: 14d"},
-    {"--dead-count", "retention", "dead_count", "At most so many of them"},
-    {"--dead-bytes", "retention", "dead_bytes", "At most so many bytes of them"},
-    {"--max-jobs", "max_jobs", "", "Most jobs that may wait or be leased"},
-    {"--max-bytes", "max_bytes", "", "Most bytes of jobs that wait or are leased"},
+    {"--max-attempts", "max_attempts", "", "20", "Failures that end a job as dead"},
+    {"--max-losses", "max_losses", "", "3", "Lost workers in a row that end a job as dead"},
+    {"--retry-initial", "retry", "initial_delay", "1s", "Wait after the first failure"},
+    {"--retry-multiplier", "retry", "multiplier", "2", "Factor from one failure to the next"},
+    {"--retry-max", "retry", "max_delay", "24h", "Longest wait"},
+    {"--retry-jitter", "retry", "jitter", "0.1", "Random part of the wait, 0 to 1"},
+    {"--loss-backoff", "loss_backoff", "", "60s", "Base of the wait after repeated losses"},
+    {"--run-limit", "run_limit", "", kNoLimit, "Longest time for one attempt"},
+    {"--cancel-grace", "cancel_grace", "", "10s", "How long a worker may take to agree"},
+    {"--finished-age", "retention", "finished_age", "24h", "Keep completed and cancelled jobs"},
+    {"--finished-count", "retention", "finished_count", "1000000", "At most so many of them"},
+    {"--finished-bytes", "retention", "finished_bytes", "1073741824",
+     "At most so many bytes of them"},
+    {"--dead-age", "retention", "dead_age", "14d", "Keep dead jobs"},
+    {"--dead-count", "retention", "dead_count", "1000000", "At most so many of them"},
+    {"--dead-bytes", "retention", "dead_bytes", "1073741824", "At most so many bytes of them"},
+    {"--max-jobs", "max_jobs", "", kNoLimit, "Most jobs that may wait or be leased"},
+    {"--max-bytes", "max_bytes", "", kNoLimit, "Most bytes of jobs that wait or are leased"},
 };
 
 const FieldDescriptor* Find(const Message& message, absl::string_view name) {
@@ -104,7 +108,9 @@ std::string ValueText(const Message& message, const FieldDescriptor* field) {
 
 void QueueSettingsFlags::AddTo(CLI::App* command) {
   for (const Entry& entry : kEntries) {
-    command->add_option(std::string(entry.flag), texts_.emplace_back(), std::string(entry.help))
+    command
+        ->add_option(std::string(entry.flag), texts_.emplace_back(),
+                     absl::StrCat(entry.help, " (default ", entry.standard, ")"))
         ->group("Settings");
   }
 }
@@ -135,19 +141,18 @@ std::vector<std::string> QueueSettingsFlags::GivenFields() const {
   return fields;
 }
 
-std::vector<std::pair<std::string, std::string>> DescribeSettings(
-    const v1::QueueSettings& settings) {
-  std::vector<std::pair<std::string, std::string>> lines;
+std::vector<SettingText> DescribeSettings(const v1::QueueSettings& settings) {
+  std::vector<SettingText> lines;
   for (const Entry& entry : kEntries) {
     const Message* message = &settings;
     const FieldDescriptor* field = Find(*message, entry.field);
-    if (!message->GetReflection()->HasField(*message, field)) continue;
     if (!entry.part.empty()) {
       message = &message->GetReflection()->GetMessage(*message, field);
       field = Find(*message, entry.part);
-      if (!message->GetReflection()->HasField(*message, field)) continue;
     }
-    lines.emplace_back(std::string(entry.flag.substr(2)), ValueText(*message, field));
+    const bool given = message->GetReflection()->HasField(*message, field);
+    lines.push_back({std::string(entry.flag.substr(2)),
+                     given ? ValueText(*message, field) : std::string(entry.standard), !given});
   }
   return lines;
 }

@@ -28,9 +28,14 @@ class QueueSettingsFlags {
   std::deque<std::string> texts_;  // one for each flag, empty: not given
 };
 
-// Name and value of each setting that is set, in the order of the proto.
-std::vector<std::pair<std::string, std::string>> DescribeSettings(
-    const v1::QueueSettings& settings);
+struct SettingText {
+  std::string name;
+  std::string value;
+  bool is_default = false;  // nobody set it
+};
+
+// Every setting as it is in force, in the order of the proto.
+std::vector<SettingText> DescribeSettings(const v1::QueueSettings& settings);
 
 }  // namespace stint::cli
 

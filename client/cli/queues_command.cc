@@ -24,6 +24,17 @@ std::vector<Cell> StatsCells(const v1::QueueStats& stats) {
           stats.has_oldest_ready_age() ? DurationText(stats.oldest_ready_age()) : "-"};
 }
 
+// The queue's own JSON with its figures as one more field, `stats`.
+void PrintWithStats(const v1::Queue& queue, const v1::QueueStats* stats, Session& session) {
+  if (stats == nullptr) {
+    session.PrintJson(queue);
+    return;
+  }
+  std::string json = ToJson(queue);
+  json.pop_back();
+  session.out() << json << ",\"stats\":" << ToJson(*stats, /*with_zeros=*/true) << "}\n";
+}
+
 int RunList(const ListOptions& options, Session& session) {
   const absl::Status valid = CheckText("--prefix", options.prefix);
   if (!valid.ok()) return session.Misuse(valid);
@@ -37,7 +48,7 @@ int RunList(const ListOptions& options, Session& session) {
   v1::ListQueuesRequest request;
   request.set_prefix(options.prefix);
   request.set_page_size(1000);
-  request.set_with_stats(!options.no_stats && !session.json());
+  request.set_with_stats(!options.no_stats);
   Table table(titles, session.align(), session.colour());
   do {
     const auto page = client->ListQueues(request, session.Calls());
@@ -45,7 +56,7 @@ int RunList(const ListOptions& options, Session& session) {
     for (int i = 0; i < page->queues_size(); ++i) {
       const v1::Queue& queue = page->queues(i);
       if (session.json()) {
-        session.PrintJson(queue);
+        PrintWithStats(queue, i < page->stats_size() ? &page->stats(i) : nullptr, session);
         continue;
       }
       std::vector<Cell> row = {Printable(absl::StripPrefix(queue.name(), "queues/")),
@@ -74,7 +85,7 @@ int RunStats(const std::string& queue, Session& session) {
   if (!answer.ok()) return session.Fail("get the figures of " + queue, answer.status());
   const v1::QueueStats& stats = answer->stats();
   if (session.json()) {
-    session.PrintJson(stats);
+    session.out() << ToJson(stats, /*with_zeros=*/true) << '\n';
     return kOk;
   }
   Table table({"", ""}, session.align(), session.colour(), /*header=*/false);
@@ -105,12 +116,20 @@ void AddQueuesCommands(CLI::App& root, Session& session) {
   auto list = std::make_shared<ListOptions>();
   CLI::App* const list_command = queues->add_subcommand("list", "List queues and their figures");
   list_command->add_option("--prefix", list->prefix, "Only queues that begin so");
-  list_command->add_flag("--no-stats", list->no_stats, "Names only");
+  list_command->add_flag("--no-stats", list->no_stats, "Without figures");
+  list_command->footer(R"(
+Examples:
+  stint queues list --prefix mail
+  stint queues list --json | jq -r 'select(.stats.dead != "0") | .name')");
   session.OnChosen(list_command, [list, &session] { return RunList(*list, session); });
 
   auto stats = std::make_shared<std::string>();
   CLI::App* const stats_command = queues->add_subcommand("stats", "How many jobs a queue holds");
   stats_command->add_option("queue", *stats, "Queue")->required();
+  stats_command->footer(R"(
+Exact, and as cheap for ten million jobs as for none. Examples:
+  stint queues stats email
+  stint queues stats email --json | jq -r .ready)");
   session.OnChosen(stats_command, [stats, &session] { return RunStats(*stats, session); });
 
   AddQueueChangeCommands(queues, session);

@@ -12,7 +12,7 @@ int RunInfo(Session& session) {
   const auto info = client->GetServerInfo(session.Calls());
   if (!info.ok()) return session.Fail("get the broker's information", info.status());
   if (session.json()) {
-    session.PrintJson(*info);
+    session.out() << ToJson(*info, /*with_zeros=*/true) << '\n';
     return kOk;
   }
   Table table({"", ""}, session.align(), session.colour(), /*header=*/false);
@@ -53,12 +53,14 @@ int RunDrain(Session& session) {
 void AddServerCommands(CLI::App& root, Session& session) {
   CLI::App* const server = root.add_subcommand("server", "Look at the broker and stop it");
   server->require_subcommand(1);
-  session.OnChosen(server->add_subcommand("info", "Version, limits, state"),
-                   [&session] { return RunInfo(session); });
+  CLI::App* const info = server->add_subcommand("info", "Version, limits, state");
+  info->footer("\nExample: stint server info --json");
+  session.OnChosen(info, [&session] { return RunInfo(session); });
   CLI::App* const drain = server->add_subcommand("drain", "Stop the broker in an orderly way");
   drain->footer(R"(
 As SIGTERM does: no new grants, settles and heartbeats are served until the last group is
-written; the process exits within 10 s.)");
+written; the process exits within 10 s. Example:
+  stint server drain)");
   session.OnChosen(drain, [&session] { return RunDrain(session); });
 }
 

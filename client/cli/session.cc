@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/cli/arguments.h"
 #include "client/cli/output.h"
 #include "client/cpp/status.h"
@@ -10,6 +12,29 @@
 #include "google/protobuf/struct.pb.h"
 
 namespace stint::cli {
+namespace {
+
+// The first repeat comes almost at once (client/cpp/backoff.h) and mends a broken connection.
+constexpr int kSilentRepeats = 1;
+
+// One JSON object with all there is to know about a failure.
+void PrintFailure(const std::string& what, const absl::Status& status, std::ostream& err) {
+  google::protobuf::Struct error;
+  auto& fields = *error.mutable_fields();
+  fields["error"].set_string_value(client::ToValidUtf8(what));
+  fields["code"].set_string_value(absl::StatusCodeToString(status.code()));
+  fields["reason"].set_string_value(client::ErrorReason(status));
+  fields["message"].set_string_value(client::ToValidUtf8(status.message()));
+  auto& list = *fields["field_violations"].mutable_list_value();
+  for (const auto& violation : client::FieldViolations(status)) {
+    auto& parts = *list.add_values()->mutable_struct_value()->mutable_fields();
+    parts["field"].set_string_value(violation.field);
+    parts["description"].set_string_value(violation.description);
+  }
+  err << ToJson(error) << '\n';
+}
+
+}  // namespace
 
 void Session::AddFlags(CLI::App& app) {
   const std::string group = "Flags of every command";
@@ -59,11 +84,20 @@ absl::StatusOr<client::Client> Session::MakeClient() {
   return client::Client(*std::move(connection));
 }
 
-client::CallOptions Session::Calls() const {
+client::CallOptions Session::Calls() {
   client::CallOptions options;
   options.total = timeout_limit_;
   options.deadline = std::clamp(timeout_limit_, absl::Milliseconds(1), options.deadline);
+  options.on_repeat = [this](const absl::Status& why) { SayTrying(why); };
   return options;
+}
+
+void Session::SayTrying(const absl::Status& why) {
+  // A program that reads JSON expects one object there.
+  if (json_ || ++repeats_ != kSilentRepeats + 1) return;
+  err() << "stint: no answer yet from the broker at " << options_.address << " ("
+        << Printable(why.message()) << "); still trying\n";
+  err().flush();
 }
 
 void Session::PrintJson(const google::protobuf::Message& message) {
@@ -71,27 +105,22 @@ void Session::PrintJson(const google::protobuf::Message& message) {
 }
 
 int Session::Fail(absl::string_view doing, const absl::Status& status) {
-  const int code = ExitCodeFor(status);
-  const std::string reason = client::ErrorReason(status);
-  const std::string advice = AdviceFor(status, options_.address);
-  const auto violations = client::FieldViolations(status);
+  return Fail(doing, status, ExitCodeFor(status), AdviceFor(status, options_.address));
+}
+
+int Session::Fail(absl::string_view doing, const absl::Status& status, ExitCode code,
+                  const std::string& advice) {
   if (json_) {
-    google::protobuf::Struct error;
-    auto& fields = *error.mutable_fields();
-    fields["error"].set_string_value("cannot " + std::string(doing));
-    fields["code"].set_string_value(absl::StatusCodeToString(status.code()));
-    fields["reason"].set_string_value(reason);
-    fields["message"].set_string_value(client::ToValidUtf8(status.message()));
-    for (const auto& violation : violations) {
-      auto& entry = *fields["field_violations"].mutable_list_value()->add_values();
-      auto& parts = *entry.mutable_struct_value()->mutable_fields();
-      parts["field"].set_string_value(violation.field);
-      parts["description"].set_string_value(violation.description);
-    }
-    err() << ToJson(error) << '\n';
+    PrintFailure(absl::StrCat("cannot ", doing), status, err());
     return code;
   }
-  err() << "stint: cannot " << Printable(doing) << ": " << Printable(status.message());
+  const std::string reason = client::ErrorReason(status);
+  const auto violations = client::FieldViolations(status);
+  err() << "stint: cannot " << Printable(doing);
+  // The broker's message spells the same fields out.
+  if (violations.empty() || !absl::StrContains(status.message(), violations[0].description)) {
+    err() << ": " << Printable(status.message());
+  }
   err() << " (" << (reason.empty() ? absl::StatusCodeToString(status.code()) : reason) << ")\n";
   for (const auto& violation : violations) {
     err() << "  " << Printable(violation.field) << ": " << Printable(violation.description) << '\n';
@@ -101,7 +130,11 @@ int Session::Fail(absl::string_view doing, const absl::Status& status) {
 }
 
 int Session::Misuse(const absl::Status& status) {
-  err() << "stint: " << Printable(status.message()) << '\n';
+  if (json_) {
+    PrintFailure("cannot run this command line", status, err());
+  } else {
+    err() << "stint: " << Printable(status.message()) << '\n';
+  }
   return kUsage;
 }
 

@@ -5,22 +5,25 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/exec_handler.h"
 #include "client/cli/output.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
+#include "client/cpp/text.h"
 #include "google/protobuf/struct.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::cli {
 namespace {
 
 constexpr size_t kDefaultMaxResultBytes = 1024 * 1024;
+constexpr size_t kMostErrorShown = 300;
 
 struct WorkOptions {
   std::vector<std::string> queues;
@@ -31,6 +34,7 @@ struct WorkOptions {
   int64_t max_jobs = 0;
   bool exit_when_empty = false;
   bool unary = false;
+  std::string version;
   std::string run_limit;
   std::string grace = "20s";
   std::string kill_grace = "5s";
@@ -78,13 +82,13 @@ class WorkLog {
   WorkLog(Session& session, bool every_job) : session_(session), every_job_(every_job) {}
 
   void Say(absl::string_view text) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     session_.err() << "stint: " << text << '\n';
   }
 
   void Note(const client::WorkerEvent& event) {
     using Kind = client::WorkerEvent::Kind;
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     switch (event.kind) {
       case Kind::kStarted:
         return;
@@ -118,6 +122,16 @@ class WorkLog {
   }
 
  private:
+  // The first two lines of an error: the cause, and what the command said first.
+  static std::string Summary(const std::string& error) {
+    const std::vector<absl::string_view> lines = absl::StrSplit(error, '\n', absl::SkipEmpty());
+    std::string summary;
+    for (size_t i = 0; i < lines.size() && i < 2; ++i) {
+      absl::StrAppend(&summary, i == 0 ? "" : ": ", Printable(lines[i]));
+    }
+    return client::ShortenedText(summary, kMostErrorShown);
+  }
+
   static std::string Text(const absl::Status& status) { return Printable(status.message()); }
 
   static const char* Outcome(client::Result::Kind kind) {
@@ -148,6 +162,8 @@ class WorkLog {
     if (event.result != client::Result::Kind::kComplete) {
       session_.err() << ", now " << StateName(event.state);
       if (!event.detail.empty()) session_.err() << ", " << event.detail;
+      const std::string error = Summary(event.error);
+      if (!error.empty()) session_.err() << ": " << error;
     }
     session_.err() << '\n';
   }
@@ -161,13 +177,14 @@ class WorkLog {
     fields["attempt"].set_number_value(event.lease->attempt());
     fields["token"].set_string_value(absl::StrCat(event.lease->token()));
     fields["run_ms"].set_number_value(absl::ToDoubleMilliseconds(event.run_time));
+    if (!event.error.empty()) fields["error"].set_string_value(event.error);
     session_.PrintJson(line);
     session_.out().flush();
   }
 
   Session& session_;
   const bool every_job_;
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 absl::Status MakeOptions(const WorkOptions& given, client::WorkerOptions* worker,
@@ -196,6 +213,7 @@ absl::Status MakeOptions(const WorkOptions& given, client::WorkerOptions* worker
   worker->max_jobs = given.max_jobs;
   worker->exit_when_empty = given.exit_when_empty;
   worker->stream = !given.unary;
+  worker->version = given.version;
   worker->cancel_when_unconfirmed = given.cancel_when_unconfirmed;
   exec->kill_grace = *kill_grace;
   exec->payload_as_argument = given.payload_as_argument;
@@ -246,6 +264,8 @@ client::StopReport ServeUntilEnd(client::Worker& worker, const StopSignals& sign
 int RunWork(const WorkOptions& given, Session& session) {
   const auto command = Command::Parse(given.exec);
   if (!command.ok()) return session.Misuse(command.status());
+  const absl::Status known = command->CheckKnown();
+  if (!known.ok()) return session.Misuse(known);
   const auto grace = ParseDuration(given.grace);
   if (!grace.ok()) return session.Misuse(grace.status());
   client::WorkerOptions options;
@@ -307,6 +327,8 @@ void AddWorkCommand(CLI::App& root, Session& session) {
                    "How long the broker waits for a sign of life before it gives a job to "
                    "somebody else; renewed every third")
       ->capture_default_str();
+  command->add_option("--version", options->version,
+                      "Release that `stint workers` shows for this process");
   command->add_option("--worker", options->worker,
                       "Id of this process; default: host, pid, random");
   command->add_option("--max-jobs", options->max_jobs, "End after so many")

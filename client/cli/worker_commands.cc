@@ -70,8 +70,13 @@ int RunLease(const LeaseOptions& options, Session& session) {
                     Printable(one.kind()), Printable(one.payload())});
     }
   }
-  if (!answer->leases().empty() && !session.json()) table.Print(session.out());
-  return answer->leases().empty() ? kNotFound : kOk;
+  if (answer->leases().empty()) {
+    return session.Fail("take a job",
+                        absl::NotFoundError(absl::StrCat("none came within ", options.wait)),
+                        kNotFound, "");
+  }
+  if (!session.json()) table.Print(session.out());
+  return kOk;
 }
 
 // Checks job and token; `send` makes the call and returns its status.
@@ -130,14 +135,25 @@ int RunRelease(const SettleOptions& options, Session& session) {
   });
 }
 
-int RunHeartbeat(const Held& held, const std::string& worker, Session& session) {
+struct HeartbeatOptions {
+  Held held;
+  std::string worker;
+  std::string progress;
+  CLI::Option* progress_option = nullptr;
+};
+
+int RunHeartbeat(const HeartbeatOptions& options, Session& session) {
+  const Held& held = options.held;
   const auto job = ParseJobName(held.job);
   if (!job.ok()) return session.Misuse(job.status());
-  const absl::Status valid = CheckText("--worker", worker);
+  const absl::Status valid = CheckText("--worker", options.worker);
   if (!valid.ok()) return session.Misuse(valid);
   v1::HeartbeatRequest request;
-  request.set_worker(worker);
+  request.set_worker(options.worker);
   request.add_leases()->set_job(*job);
+  if (options.progress_option->count() > 0) {
+    request.mutable_leases(0)->set_progress(options.progress);
+  }
   request.mutable_leases(0)->set_token(held.token);
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
@@ -204,6 +220,9 @@ void AddWorkerCommands(CLI::App& root, Session& session) {
   AddHeld(complete_command, &complete->held);
   complete_command->add_option("--result", complete->result,
                                "Kept with the job: TEXT, @FILE, or - for standard input");
+  complete_command->footer(R"(
+Job and token are those that stint lease printed. Example:
+  stint complete email/order-17 1760000000000001 --result @report.json)");
   session.OnChosen(complete_command,
                    [complete, &session] { return RunComplete(*complete, session); });
 
@@ -215,7 +234,9 @@ void AddWorkerCommands(CLI::App& root, Session& session) {
       fail_command->add_option("--retry-after", fail->retry_after, "Retry after this long");
   fail_command->add_flag("--no-retry", fail->no_retry, "Never retry: it becomes a dead letter")
       ->excludes(after);
-  fail_command->footer("\nWithout --retry-after or --no-retry the queue's retry policy decides.");
+  fail_command->footer(R"(
+Without --retry-after or --no-retry the queue's retry policy decides. Example:
+  stint fail email/order-17 1760000000000001 --error 'mail server said no' --retry-after 5m)");
   session.OnChosen(fail_command, [fail, &session] { return RunFail(*fail, session); });
 
   auto release = std::make_shared<SettleOptions>();
@@ -223,18 +244,20 @@ void AddWorkerCommands(CLI::App& root, Session& session) {
       root.add_subcommand("release", "Give a job back unfinished, at no cost to it");
   AddHeld(release_command, &release->held);
   release_command->add_option("--delay", release->delay, "Not before this long");
+  release_command->footer("\nExample: stint release email/order-17 1760000000000001 --delay 10s");
   session.OnChosen(release_command, [release, &session] { return RunRelease(*release, session); });
 
-  auto held = std::make_shared<Held>();
-  auto worker = std::make_shared<std::string>();
+  auto renew = std::make_shared<HeartbeatOptions>();
   CLI::App* const heartbeat = root.add_subcommand("heartbeat", "Renew a lease");
-  AddHeld(heartbeat, held.get());
-  heartbeat->add_option("--worker", *worker, "Who holds it");
+  AddHeld(heartbeat, &renew->held);
+  heartbeat->add_option("--worker", renew->worker, "Who holds it");
+  renew->progress_option = heartbeat->add_option(
+      "--progress", renew->progress, "How far the work is; shown by `jobs get` while it is leased");
   heartbeat->footer(R"(
 Prints RENEWED, CANCEL_REQUESTED (renewed, but somebody wants the job cancelled), LOST or
-RUN_LIMIT; the last two exit with 5: stop working.)");
-  session.OnChosen(heartbeat,
-                   [held, worker, &session] { return RunHeartbeat(*held, *worker, session); });
+RUN_LIMIT; the last two exit with 5: stop working. Example:
+  stint heartbeat email/order-17 1760000000000001)");
+  session.OnChosen(heartbeat, [renew, &session] { return RunHeartbeat(*renew, session); });
 }
 
 }  // namespace stint::cli

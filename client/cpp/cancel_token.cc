@@ -23,30 +23,30 @@ absl::string_view Describe(CancelReason reason) {
 }
 
 bool CancelToken::WaitFor(absl::Duration longest) const {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, absl::ToChronoNanoseconds(longest),
-                           [this] { return cancelled(); });
+  const MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, absl::ToChronoNanoseconds(longest),
+                          [this] { return cancelled(); });
 }
 
 std::shared_ptr<void> CancelToken::OnCancel(Notify notify) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled()) {
     notify(reason());
     return nullptr;
   }
   const auto entry = listeners_.insert(listeners_.end(), std::move(notify));
   return std::shared_ptr<void>(nullptr, [this, entry](void*) {
-    const std::lock_guard<std::mutex> unregister(mutex_);
+    const MutexLock unregister(mutex_);
     listeners_.erase(entry);
   });
 }
 
 void CancelToken::Cancel(CancelReason reason) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled()) return;
   reason_.store(reason);
   for (const Notify& notify : listeners_) notify(reason);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace stint::client

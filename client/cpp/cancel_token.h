@@ -13,14 +13,13 @@
 #define STINT_CLIENT_CPP_CANCEL_TOKEN_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 
@@ -63,9 +62,9 @@ class CancelToken {
  private:
   std::atomic<CancelReason> reason_{CancelReason::kNone};
   std::atomic<bool> unconfirmed_{false};
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  mutable std::list<Notify> listeners_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable Condition changed_;
+  mutable std::list<Notify> listeners_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::client

@@ -1,16 +1,16 @@
 #include "client/cpp/client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/proto_time.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
 #include "google/protobuf/wrappers.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 namespace {
@@ -18,13 +18,14 @@ namespace {
 // What the broker waits when the request does not say (job_service.proto, worker_service.proto).
 constexpr absl::Duration kDefaultWait = absl::Seconds(20);
 constexpr absl::Duration kLongestWait = absl::Seconds(60);
+// A failed try that took longer than this had reached the broker (see connection.cc).
+constexpr absl::Duration kLongestConnect = absl::Seconds(5);
+// The least deadline of a try, however little is left of a limit.
+constexpr absl::Duration kLeastDeadline = absl::Seconds(1);
 
 template <typename Request>
-CallOptions WithWait(const Request& request, CallOptions options) {
-  const absl::Duration wait = request.has_wait() ? ToAbsl(request.wait()) : kDefaultWait;
-  options.deadline += wait;
-  if (options.total > absl::ZeroDuration()) options.total += wait;
-  return options;
+absl::Duration WaitOf(const Request& request) {
+  return request.has_wait() ? ToAbsl(request.wait()) : kDefaultWait;
 }
 
 }  // namespace
@@ -42,38 +43,44 @@ Client::Client(std::shared_ptr<Connection> connection, Clock* clock)
     : connection_(std::move(connection)), clock_(clock == nullptr ? Clock::System() : clock) {}
 
 absl::Status Client::Repeat(const char* method, const google::protobuf::MessageLite& request,
-                            google::protobuf::MessageLite* response, const CallOptions& options) {
-  const absl::Duration end = clock_->Now() + options.total;
+                            google::protobuf::MessageLite* response, const CallOptions& options,
+                            absl::Duration wait) {
+  absl::Duration end = clock_->Now() + options.total;
   Backoff backoff;
   absl::Duration deadline = options.deadline;
   while (true) {
-    const absl::Status status = connection_->Call(method, request, response, deadline);
+    const absl::Duration began = clock_->Now();
+    const absl::Status status = connection_->Call(method, request, response, deadline + wait);
     if (!IsSafeToRepeat(status)) return status;
+    const absl::Duration now = clock_->Now();
+    const absl::Duration reached = std::max(now - began - kLongestConnect, absl::ZeroDuration());
+    if (options.total > absl::ZeroDuration()) end += std::min(reached, wait);
     const absl::Duration again =
-        clock_->Now() + backoff.Next(RetryDelay(status).value_or(absl::ZeroDuration()));
+        now + backoff.Next(RetryDelay(status).value_or(absl::ZeroDuration()));
     if (again >= end) return status;
-    std::mutex mutex;
-    std::condition_variable never;
-    std::unique_lock<std::mutex> lock(mutex);
-    while (clock_->Now() < again) clock_->Wait(never, lock, again);
+    if (options.on_repeat) options.on_repeat(status);
+    Mutex mutex;
+    Condition never;
+    const MutexLock lock(mutex);
+    while (clock_->Now() < again) clock_->Wait(never, mutex, again);
     deadline = std::min(options.deadline, end - clock_->Now());
   }
 }
 
 template <typename Response, typename Request>
 absl::StatusOr<Response> Client::Send(const char* method, const Request& request,
-                                      const CallOptions& options) {
+                                      const CallOptions& options, absl::Duration wait) {
   Response response;
-  const absl::Status status = Repeat(method, request, &response, options);
+  const absl::Status status = Repeat(method, request, &response, options, wait);
   if (!status.ok()) return status;
   return response;
 }
 
 template <typename Response, typename Request>
 absl::StatusOr<Response> Client::SendWithId(const char* method, Request request,
-                                            const CallOptions& options) {
+                                            const CallOptions& options, absl::Duration wait) {
   if (request.request_id().empty()) request.set_request_id(RandomId());
-  return Send<Response>(method, request, options);
+  return Send<Response>(method, request, options, wait);
 }
 
 absl::StatusOr<v1::EnqueueJobResponse> Client::EnqueueJob(v1::EnqueueJobRequest request,
@@ -122,10 +129,28 @@ absl::StatusOr<v1::UpdateJobResponse> Client::UpdateJob(v1::UpdateJobRequest req
                                            options);
 }
 
+absl::StatusOr<v1::BatchCancelJobsResponse> Client::BatchCancelJobs(
+    v1::BatchCancelJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchCancelJobsResponse>("/stint.v1.JobService/BatchCancelJobs",
+                                                 std::move(request), options);
+}
+
+absl::StatusOr<v1::BatchRedriveJobsResponse> Client::BatchRedriveJobs(
+    v1::BatchRedriveJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchRedriveJobsResponse>("/stint.v1.JobService/BatchRedriveJobs",
+                                                  std::move(request), options);
+}
+
+absl::StatusOr<v1::BatchDeleteJobsResponse> Client::BatchDeleteJobs(
+    v1::BatchDeleteJobsRequest request, const CallOptions& options) {
+  return SendWithId<v1::BatchDeleteJobsResponse>("/stint.v1.JobService/BatchDeleteJobs",
+                                                 std::move(request), options);
+}
+
 absl::StatusOr<v1::WaitJobResponse> Client::WaitJob(const v1::WaitJobRequest& request,
                                                     const CallOptions& options) {
-  return Send<v1::WaitJobResponse>("/stint.v1.JobService/WaitJob", request,
-                                   WithWait(request, options));
+  return Send<v1::WaitJobResponse>("/stint.v1.JobService/WaitJob", request, options,
+                                   WaitOf(request));
 }
 
 absl::StatusOr<v1::Job> Client::AwaitJob(absl::string_view job, absl::Duration limit,
@@ -136,12 +161,20 @@ absl::StatusOr<v1::Job> Client::AwaitJob(absl::string_view job, absl::Duration l
   while (true) {
     const absl::Duration rest = std::max(end - clock_->Now(), absl::ZeroDuration());
     *request.mutable_wait() = ToProto(std::min(rest, kLongestWait));
-    absl::StatusOr<v1::WaitJobResponse> answer = WaitJob(request, options);
+    CallOptions within = options;
+    within.total = std::min(options.total, rest);
+    within.deadline = std::min(options.deadline, std::max(rest, kLeastDeadline));
+    absl::StatusOr<v1::WaitJobResponse> answer = WaitJob(request, within);
+    // Not to be taken for the answer that the job has not ended.
+    if (absl::IsDeadlineExceeded(answer.status())) {
+      return absl::UnavailableError(answer.status().message());
+    }
     if (!answer.ok()) return answer.status();
     if (HasEnded(answer->job().state())) return std::move(*answer->mutable_job());
     if (clock_->Now() >= end) {
       return absl::DeadlineExceededError(
-          absl::StrCat(job, " has not ended within ", absl::FormatDuration(limit)));
+          absl::StrCat(job, " has not ended within ", absl::FormatDuration(limit), ": it is ",
+                       absl::StripPrefix(v1::JobState_Name(answer->job().state()), "JOB_STATE_")));
     }
   }
 }
@@ -207,6 +240,17 @@ absl::StatusOr<v1::DrainServerResponse> Client::DrainServer(const CallOptions& o
                                        v1::DrainServerRequest(), options);
 }
 
+absl::StatusOr<v1::ListWorkersResponse> Client::ListWorkers(const v1::ListWorkersRequest& request,
+                                                            const CallOptions& options) {
+  return Send<v1::ListWorkersResponse>("/stint.v1.AdminService/ListWorkers", request, options);
+}
+
+// Asking twice is asking once.
+absl::StatusOr<v1::DrainWorkerResponse> Client::DrainWorker(const v1::DrainWorkerRequest& request,
+                                                            const CallOptions& options) {
+  return Send<v1::DrainWorkerResponse>("/stint.v1.AdminService/DrainWorker", request, options);
+}
+
 absl::StatusOr<HealthStatus> Client::CheckHealth(const CallOptions& options) {
   // grpc.health.v1: the request's field 1 is a string, the answer's field 1 an enum. The
   // wrapper types have the same encoding, so that its proto need not be carried along.
@@ -227,13 +271,14 @@ absl::StatusOr<HealthStatus> Client::CheckHealth(const CallOptions& options) {
 
 absl::StatusOr<v1::LeaseJobsResponse> Client::LeaseJobs(v1::LeaseJobsRequest request,
                                                         const CallOptions& options) {
-  CallOptions patient = WithWait(request, options);
+  const char* const method = "/stint.v1.WorkerService/LeaseJobs";
+  const absl::Duration wait = WaitOf(request);
   if (request.worker().empty()) {
-    patient.total = absl::ZeroDuration();
-    return Send<v1::LeaseJobsResponse>("/stint.v1.WorkerService/LeaseJobs", request, patient);
+    CallOptions once = options;
+    once.total = absl::ZeroDuration();
+    return Send<v1::LeaseJobsResponse>(method, request, once, wait);
   }
-  return SendWithId<v1::LeaseJobsResponse>("/stint.v1.WorkerService/LeaseJobs", std::move(request),
-                                           patient);
+  return SendWithId<v1::LeaseJobsResponse>(method, std::move(request), options, wait);
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Client::Heartbeat(const v1::HeartbeatRequest& request,

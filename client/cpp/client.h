@@ -19,6 +19,7 @@
 #ifndef STINT_CLIENT_CPP_CLIENT_H_
 #define STINT_CLIENT_CPP_CLIENT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,8 +40,11 @@ struct CallOptions {
   // Deadline of one try. Calls that wait at the broker (LeaseJobs, WaitJob) get what they
   // wait on top.
   absl::Duration deadline = absl::Seconds(10);
-  // How long tries go on; no try starts after it and none runs beyond it. Zero: one try.
+  // How long tries go on; no try starts after it and none runs beyond it. Zero: one try. Time
+  // in which a call waited at the broker is not counted.
   absl::Duration total = absl::Seconds(30);
+  // Told before a failed try is repeated: why it failed.
+  std::function<void(const absl::Status&)> on_repeat;
 };
 
 // What grpc.health.v1 says of the broker.
@@ -76,9 +80,17 @@ class Client {
                                                   const CallOptions& options = {});
   absl::StatusOr<v1::UpdateJobResponse> UpdateJob(v1::UpdateJobRequest request,
                                                   const CallOptions& options = {});
+  // One step each; see BatchResult for how to go on. Each step takes a request id of its own.
+  absl::StatusOr<v1::BatchCancelJobsResponse> BatchCancelJobs(v1::BatchCancelJobsRequest request,
+                                                              const CallOptions& options = {});
+  absl::StatusOr<v1::BatchRedriveJobsResponse> BatchRedriveJobs(v1::BatchRedriveJobsRequest request,
+                                                                const CallOptions& options = {});
+  absl::StatusOr<v1::BatchDeleteJobsResponse> BatchDeleteJobs(v1::BatchDeleteJobsRequest request,
+                                                              const CallOptions& options = {});
 
-  // Waits until the job has ended, by as many WaitJob calls as it takes, at most `limit`.
-  // DEADLINE_EXCEEDED when it has not ended by then. `limit` may be infinite.
+  // Waits until the job has ended, by as many WaitJob calls as it takes, at most `limit`, which
+  // may be infinite. DEADLINE_EXCEEDED when the broker says that it has not ended by then;
+  // UNAVAILABLE when no broker answers for `options.total`, or within `limit` if that is less.
   absl::StatusOr<v1::Job> AwaitJob(absl::string_view job, absl::Duration limit,
                                    const CallOptions& options = {});
 
@@ -105,6 +117,10 @@ class Client {
   // AdminService and health.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
   absl::StatusOr<v1::DrainServerResponse> DrainServer(const CallOptions& options = {});
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request,
+                                                      const CallOptions& options = {});
+  absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request,
+                                                      const CallOptions& options = {});
   absl::StatusOr<HealthStatus> CheckHealth(const CallOptions& options = {});
 
   // WorkerService, for workers made by hand. A lease without `worker` is asked for once and
@@ -125,12 +141,16 @@ class Client {
  private:
   template <typename Response, typename Request>
   absl::StatusOr<Response> Send(const char* method, const Request& request,
-                                const CallOptions& options);
+                                const CallOptions& options,
+                                absl::Duration wait = absl::ZeroDuration());
   template <typename Response, typename Request>
   absl::StatusOr<Response> SendWithId(const char* method, Request request,
-                                      const CallOptions& options);
+                                      const CallOptions& options,
+                                      absl::Duration wait = absl::ZeroDuration());
+  // `wait`: how long the call may wait at the broker.
   absl::Status Repeat(const char* method, const google::protobuf::MessageLite& request,
-                      google::protobuf::MessageLite* response, const CallOptions& options);
+                      google::protobuf::MessageLite* response, const CallOptions& options,
+                      absl::Duration wait);
 
   std::shared_ptr<Connection> connection_;
   Clock* clock_;

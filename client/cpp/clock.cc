@@ -17,14 +17,14 @@ class SystemClock final : public Clock {
     return absl::DurationFromTimespec(now);
   }
 
-  void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-            absl::Duration until) override {
+  void Wait(Condition& changed, Mutex& mutex, absl::Duration until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (until == absl::InfiniteDuration()) {
-      changed.wait(lock);
+      changed.Wait(mutex);
       return;
     }
     const absl::Duration rest = std::min(until - Now(), kLongestWait);
-    if (rest > absl::ZeroDuration()) changed.wait_for(lock, absl::ToChronoNanoseconds(rest));
+    if (rest > absl::ZeroDuration()) changed.WaitFor(mutex, absl::ToChronoNanoseconds(rest));
   }
 };
 

@@ -7,10 +7,8 @@
 #ifndef STINT_CLIENT_CPP_CLOCK_H_
 #define STINT_CLIENT_CPP_CLOCK_H_
 
-#include <condition_variable>
-#include <mutex>
-
 #include "absl/time/time.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 
@@ -21,10 +19,10 @@ class Clock {
   virtual absl::Duration Now() = 0;
 
   // Waits until `changed` is notified or Now() has reached `until`; may return early, so
-  // callers test their condition in a loop. `lock` is held on `changed`'s mutex.
+  // callers test their condition in a loop. Gives `mutex` up meanwhile.
   // `until` may be infinite.
-  virtual void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                    absl::Duration until) = 0;
+  virtual void Wait(Condition& changed, Mutex& mutex, absl::Duration until)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 
   // The machine's clock; lives as long as the process.
   static Clock* System();

@@ -5,21 +5,22 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/status.h"
 #include "google/protobuf/message_lite.h"
 #include "google/rpc/status.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 namespace {
@@ -100,6 +101,21 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(
   return grpc::SslCredentials(ssl);
 }
 
+// What gRPC would take for something else without a word: `host:22x` as port 22, `7150` as a host.
+absl::Status CheckAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != absl::string_view::npos && colon > 0) {
+    const absl::string_view digits = address.substr(colon + 1);
+    const bool only_digits = std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit);
+    if (only_digits && absl::SimpleAtoi(digits, &port) && port >= 1 && port <= 65'535) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the broker's address has to be HOST:PORT, such as 127.0.0.1:7150; it is '", address, "'"));
+}
+
 bool IsLoopback(absl::string_view address) {
   return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
          absl::StartsWith(address, "[::1]");
@@ -151,41 +167,42 @@ ConnectionOptions ConnectionOptions::FromEnvironment() {
 }
 
 void CallCanceller::Cancel() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = true;
   if (end_call_) end_call_();
 }
 
 void CallCanceller::Reset() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   cancelled_ = false;
 }
 
 bool CallCanceller::Begin(std::function<void()> end_call) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cancelled_) return false;
   end_call_ = std::move(end_call);
   return true;
 }
 
 bool CallCanceller::End() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   end_call_ = nullptr;
   return cancelled_;
 }
 
 struct Connection::Impl {
-  explicit Impl(ConnectionOptions given) : options(std::move(given)) {}
+  Impl(ConnectionOptions given, std::string secret)
+      : options(std::move(given)), token(std::move(secret)) {}
 
   const ConnectionOptions options;
   std::shared_ptr<grpc::ChannelCredentials> credentials;
-  std::mutex mutex;
-  std::shared_ptr<Stub> stub;  // and what follows: guarded by mutex
-  int64_t channel = 0;
-  std::string token;
+  Mutex mutex;
+  std::shared_ptr<Stub> stub ABSL_GUARDED_BY(mutex);
+  int64_t channel ABSL_GUARDED_BY(mutex) = 0;
+  std::string token ABSL_GUARDED_BY(mutex);
 
-  // Needs the mutex. Connects when something begins on it.
-  void MakeStub() {
+  // Connects when something begins on it.
+  void MakeStub() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     ++channel;
     stub = std::make_shared<Stub>(
         grpc::CreateCustomChannel(options.address, credentials, MakeArguments(options)));
@@ -196,7 +213,7 @@ struct Connection::Impl {
                         const std::string& secret) {
     std::shared_ptr<Stub> used;
     {
-      const std::lock_guard<std::mutex> lock(mutex);
+      const MutexLock lock(mutex);
       used = stub;
     }
     grpc::ClientContext context;
@@ -205,20 +222,20 @@ struct Connection::Impl {
     if (canceller != nullptr && !canceller->Begin([&context] { context.TryCancel(); })) {
       return absl::CancelledError("cancelled before it was sent");
     }
-    std::mutex done_mutex;
-    std::condition_variable done_changed;
+    Mutex done_mutex;
+    Condition done_changed;
     bool done = false;
     grpc::Status result;
     used->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
                     [&](grpc::Status status) {
-                      const std::lock_guard<std::mutex> lock(done_mutex);
+                      const MutexLock lock(done_mutex);
                       result = std::move(status);
                       done = true;
-                      done_changed.notify_one();
+                      done_changed.NotifyOne();
                     });
     {
-      std::unique_lock<std::mutex> lock(done_mutex);
-      done_changed.wait(lock, [&] { return done; });
+      const MutexLock lock(done_mutex);
+      while (!done) done_changed.Wait(done_mutex);
     }
     const bool cancelled_here = canceller != nullptr && canceller->End();
     absl::Status status = FromGrpc(result);
@@ -234,7 +251,7 @@ struct Connection::Impl {
     if (options.token_file.empty()) return false;
     absl::StatusOr<std::string> read = ReadToken(options.token_file);
     if (!read.ok() || *read == used) return false;
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     token = *read;
     *fresh = *std::move(read);
     return true;
@@ -248,17 +265,22 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions o
   if (options.address.empty()) {
     return absl::InvalidArgumentError("no broker address: give HOST:PORT (STINT_ADDRESS)");
   }
-  auto impl = std::make_unique<Impl>(std::move(options));
-  if (!impl->options.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadToken(impl->options.token_file);
-    if (!token.ok()) return token.status();
-    impl->token = *std::move(token);
+  if (absl::Status valid = CheckAddress(options.address); !valid.ok()) return valid;
+  std::string token;
+  if (!options.token_file.empty()) {
+    absl::StatusOr<std::string> read = ReadToken(options.token_file);
+    if (!read.ok()) return read.status();
+    token = *std::move(read);
   }
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(token));
   absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials =
       MakeCredentials(impl->options);
   if (!credentials.ok()) return credentials.status();
   impl->credentials = *std::move(credentials);
-  impl->MakeStub();
+  {
+    const MutexLock lock(impl->mutex);
+    impl->MakeStub();
+  }
   return std::shared_ptr<Connection>(new Connection(std::move(impl)));
 }
 
@@ -271,7 +293,7 @@ absl::Status Connection::Call(const char* method, const MessageLite& request, Me
                    gpr_time_from_nanos(absl::ToInt64Nanoseconds(deadline), GPR_TIMESPAN));
   std::string token;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     token = impl_->token;
   }
   const absl::Status status = impl_->CallOnce(method, request, response, until, canceller, token);
@@ -299,7 +321,7 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
   }
 
   void Send(const MessageLite& message) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!held_) return;
     StartWrite(&message);
   }
@@ -308,7 +330,7 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
   void OnReadDone(bool ok) override {
     if (!ok) {
       // No more sends: the stream may end.
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       if (std::exchange(held_, false)) RemoveHold();
       return;
     }
@@ -326,8 +348,8 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
  private:
   const std::shared_ptr<StreamEvents> events_;
   grpc::ClientContext context_;
-  std::mutex mutex_;
-  bool held_ = true;  // guarded by mutex_
+  Mutex mutex_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = true;
   std::shared_ptr<GrpcStream> self_;
 };
 
@@ -338,7 +360,7 @@ std::shared_ptr<Stream> Connection::OpenStream(const char* method,
   std::string token;
   std::shared_ptr<Stub> stub;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     token = impl_->token;
     stub = impl_->stub;
   }
@@ -350,20 +372,20 @@ std::shared_ptr<Stream> Connection::OpenStream(const char* method,
 void Connection::ReadTokenAgain() {
   std::string used;
   {
-    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     used = impl_->token;
   }
   impl_->TokenChanged(used, &used);
 }
 
 int64_t Connection::channel() const {
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   return impl_->channel;
 }
 
 void Connection::ReplaceChannel(int64_t channel) {
   std::shared_ptr<Stub> old;  // ends after the lock
-  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   if (channel != impl_->channel) return;
   old = std::move(impl_->stub);
   impl_->MakeStub();

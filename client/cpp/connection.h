@@ -16,12 +16,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "sync/mutex.h"
 
 namespace google::protobuf {
 class MessageLite;
@@ -66,9 +66,9 @@ class CallCanceller {
   bool End();
 
  private:
-  std::mutex mutex_;
-  bool cancelled_ = false;
-  std::function<void()> end_call_;
+  Mutex mutex_;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> end_call_ ABSL_GUARDED_BY(mutex_);
 };
 
 // What comes of a stream. Called by gRPC's threads, one at a time for each kind; must not block.

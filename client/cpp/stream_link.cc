@@ -61,24 +61,24 @@ StreamLink::StreamLink(std::shared_ptr<Connection> connection, v1::Hello hello, 
 
 StreamLink::~StreamLink() {
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
     // One that is just being opened is cancelled by Connect.
     if (attempt_ != nullptr && attempt_->stream != nullptr) attempt_->stream->Cancel();
-    while (attempt_ != nullptr) changed_.wait(lock);
+    while (attempt_ != nullptr) changed_.Wait(mutex_);
   }
   keeper_.join();
 }
 
 void StreamLink::Keep() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     absl::Duration wake = absl::InfiniteDuration();
     const absl::Duration now = clock_->Now();
     if (attempt_ == nullptr && !streams_unknown_ && !leaving_) {
       if (now >= next_try_) {
-        Connect(&lock);
+        Connect();
         continue;
       }
       wake = next_try_;
@@ -91,9 +91,9 @@ void StreamLink::Keep() {
     } else if (state_ == State::kUp) {
       wake = last_sent_ + kBusyFrame;
       if (now >= wake) {
-        lock.unlock();
+        lock.Unlock();
         const bool busy = !hooks_.held().empty();
-        lock.lock();
+        lock.Lock();
         if (state_ != State::kUp) continue;
         if ((busy || now >= last_sent_ + kIdleFrame) && outgoing_.empty() && !sending_) {
           Outgoing(0);
@@ -102,17 +102,17 @@ void StreamLink::Keep() {
         wake = std::max(last_sent_ + kBusyFrame, now + kBusyFrame / 5);
       }
     }
-    clock_->Wait(changed_, lock, wake);
+    clock_->Wait(changed_, mutex_, wake);
   }
 }
 
-void StreamLink::Connect(std::unique_lock<std::mutex>* lock) {
+void StreamLink::Connect() {
   auto attempt = std::make_shared<Attempt>(this);
   attempt_ = attempt;
   state_ = State::kHello;
-  lock->unlock();
+  mutex_.Unlock();
   std::vector<v1::HeartbeatItem> held = hooks_.held();
-  lock->lock();
+  mutex_.Lock();
   v1::Hello* hello = attempt->sending.mutable_hello();
   *hello = hello_;
   hello->set_previous_session(session_);
@@ -162,7 +162,7 @@ void StreamLink::MaySend() {
 }
 
 void StreamLink::OnSent(Attempt* attempt) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (attempt != attempt_.get()) return;
   sending_ = false;
   MaySend();
@@ -174,7 +174,7 @@ void StreamLink::OnMessage(Attempt* attempt) {
   std::vector<v1::HeartbeatResult> verdicts(message.verdicts().begin(), message.verdicts().end());
   bool leave = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (message.has_welcome()) {
       state_ = State::kUp;
       session_ = message.welcome().session();
@@ -204,7 +204,7 @@ void StreamLink::OnMessage(Attempt* attempt) {
     }
     leave = message.has_drain() && message.drain().reason() == v1::DRAIN_REASON_WORKER;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   for (const v1::HeartbeatResult& verdict : verdicts) hooks_.on_verdict(verdict, sent_at);
   if (leave) hooks_.on_leave();
 }
@@ -212,7 +212,7 @@ void StreamLink::OnMessage(Attempt* attempt) {
 void StreamLink::OnEnd(Attempt* attempt, const absl::Status& status) {
   if (absl::IsUnauthenticated(status)) connection_->ReadTokenAgain();
   // Until the end of this: the destructor waits for it.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (attempt != attempt_.get()) return;
   const bool was_up = state_ == State::kUp;
   state_ = State::kDown;
@@ -227,7 +227,7 @@ void StreamLink::OnEnd(Attempt* attempt, const absl::Status& status) {
                               : backoff_.Next(RetryDelay(status).value_or(absl::ZeroDuration())));
   FailWaiters(NotConnected(last_break_));
   attempt_ = nullptr;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void StreamLink::FailWaiters(const absl::Status& status) {
@@ -239,12 +239,11 @@ void StreamLink::FailWaiters(const absl::Status& status) {
   outgoing_.clear();
 }
 
-bool StreamLink::AwaitUp(std::unique_lock<std::mutex>* lock, absl::Duration until,
-                         const bool& cancelled) {
+bool StreamLink::AwaitUp(absl::Duration until, const bool& cancelled) {
   const int64_t breaks = breaks_;
   while (state_ != State::kUp && breaks_ == breaks && !streams_unknown_ && !stopping_ &&
          !leaving_ && !cancelled && clock_->Now() < until) {
-    clock_->Wait(changed_, *lock, until);
+    clock_->Wait(changed_, mutex_, until);
   }
   return state_ == State::kUp && !cancelled;
 }
@@ -269,9 +268,9 @@ void StreamLink::TakeJobs(int64_t most, v1::LeaseJobsResponse* response) {
 absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJobsResponse* response,
                                absl::Duration deadline, CallCanceller* canceller) {
   bool cancelled = false;
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (streams_unknown_) {
-    lock.unlock();
+    lock.Unlock();
     return unary_.Lease(request, response, deadline, canceller);
   }
   const absl::Duration now = clock_->Now();
@@ -279,7 +278,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
   if (wait == absl::ZeroDuration()) {
     // What was granted is wanted back, and no more.
     SetCredit(0);
-    lock.unlock();
+    lock.Unlock();
     std::vector<v1::StreamAnswer> answers;
     // An answer comes behind every job that was pushed before it.
     Ask(
@@ -289,29 +288,29 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
         },
         &answers)
         .IgnoreError();
-    lock.lock();
+    lock.Lock();
     TakeJobs(static_cast<int64_t>(arrived_.size()), response);
     return absl::OkStatus();
   }
-  lock.unlock();
+  lock.Unlock();
   const auto end_call = [this, &cancelled] {
-    const std::lock_guard<std::mutex> inner(mutex_);
+    const MutexLock inner(mutex_);
     cancelled = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   if (canceller != nullptr && !canceller->Begin(end_call)) {
     return absl::CancelledError("cancelled before it was sent");
   }
-  lock.lock();
+  lock.Lock();
   absl::Status status;
-  if (!AwaitUp(&lock, now + deadline, cancelled)) {
+  if (!AwaitUp(now + deadline, cancelled)) {
     status = NotConnected(last_break_);
   } else {
     const int64_t session = session_;
     SetCredit(request.max_jobs() - static_cast<int64_t>(arrived_.size()));
     while (arrived_.empty() && state_ == State::kUp && session_ == session && !cancelled &&
            clock_->Now() < now + wait) {
-      clock_->Wait(changed_, lock, now + wait);
+      clock_->Wait(changed_, mutex_, now + wait);
     }
     if (arrived_.empty() && (state_ != State::kUp || session_ != session)) {
       status = NotConnected(last_break_);
@@ -324,7 +323,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
     TakeJobs(request.max_jobs(), response);
   }
   const bool unary = streams_unknown_ && !cancelled;
-  lock.unlock();
+  lock.Unlock();
   if (canceller != nullptr) canceller->End();
   return unary ? unary_.Lease(request, response, deadline, canceller) : status;
 }
@@ -335,19 +334,19 @@ absl::Status StreamLink::Ask(
     std::vector<v1::StreamAnswer>* answers) {
   bool cancelled = false;
   const auto end_call = [this, &cancelled] {
-    const std::lock_guard<std::mutex> inner(mutex_);
+    const MutexLock inner(mutex_);
     cancelled = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   };
   if (canceller != nullptr && !canceller->Begin(end_call)) {
     return absl::CancelledError("cancelled before it was sent");
   }
   absl::Status status;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const absl::Duration until = clock_->Now() + deadline;
     // UNIMPLEMENTED, when the broker knows no streams: the caller asks in another way.
-    if (!AwaitUp(&lock, until, cancelled)) {
+    if (!AwaitUp(until, cancelled)) {
       status = cancelled ? absl::CancelledError("interrupted") : NotConnected(last_break_);
     } else {
       Waiter waiter;
@@ -363,7 +362,7 @@ absl::Status StreamLink::Ask(
       }
       MaySend();
       while (waiter.missing > 0 && !cancelled && clock_->Now() < until) {
-        clock_->Wait(changed_, lock, until);
+        clock_->Wait(changed_, mutex_, until);
       }
       status = waiter.failed;
       if (status.ok() && waiter.missing > 0) {
@@ -427,15 +426,15 @@ absl::Status StreamLink::Settle(const v1::SettleJobsRequest& request,
 }
 
 void StreamLink::Leave() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   leaving_ = true;
   if (state_ == State::kUp) {
     Outgoing(0)->mutable_goodbye();
     MaySend();
     const absl::Duration until = clock_->Now() + kLeaveMost;
-    while (attempt_ != nullptr && clock_->Now() < until) clock_->Wait(changed_, lock, until);
+    while (attempt_ != nullptr && clock_->Now() < until) clock_->Wait(changed_, mutex_, until);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace stint::client

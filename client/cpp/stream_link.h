@@ -16,13 +16,11 @@
 #ifndef STINT_CLIENT_CPP_STREAM_LINK_H_
 #define STINT_CLIENT_CPP_STREAM_LINK_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -31,6 +29,7 @@
 #include "client/cpp/backoff.h"
 #include "client/cpp/clock.h"
 #include "client/cpp/worker_link.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 
@@ -71,23 +70,24 @@ class StreamLink final : public WorkerLink {
   };
 
   void Keep();
-  void Connect(std::unique_lock<std::mutex>* lock);
+  // Gives the mutex up meanwhile.
+  void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sends one operation each through `add(id, message)` and waits for all answers. `vital`: breaks
   // the stream when they do not come in time.
   absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller, bool vital,
                    const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
                    std::vector<v1::StreamAnswer>* answers);
-  // All of these need the mutex.
   // Waits until the stream is up; false: until `until`, an attempt failed, or `cancelled`.
-  bool AwaitUp(std::unique_lock<std::mutex>* lock, absl::Duration until, const bool& cancelled);
-  void SetCredit(int64_t wanted);
+  bool AwaitUp(absl::Duration until, const bool& cancelled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetCredit(int64_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The message that takes one more operation of so many bytes.
-  v1::StreamJobsRequest* Outgoing(size_t bytes);
-  void MaySend();
-  void TakeJobs(int64_t most, v1::LeaseJobsResponse* response);
+  v1::StreamJobsRequest* Outgoing(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MaySend() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeJobs(int64_t most, v1::LeaseJobsResponse* response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The broker does not answer: gives up the stream and its connection.
-  void BreakSilent();
-  void FailWaiters(const absl::Status& status);
+  void BreakSilent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailWaiters(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // From an attempt.
   void OnMessage(Attempt* attempt);
@@ -100,33 +100,33 @@ class StreamLink final : public WorkerLink {
   const StreamLinkHooks hooks_;
   UnaryLink unary_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool leaving_ = false;
-  bool streams_unknown_ = false;
-  State state_ = State::kDown;
-  std::shared_ptr<Attempt> attempt_;
-  Backoff backoff_;
-  absl::Duration next_try_ = absl::ZeroDuration();
-  absl::Duration hello_until_;
-  absl::Duration hello_sent_at_;
+  Mutex mutex_;
+  Condition changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool streams_unknown_ ABSL_GUARDED_BY(mutex_) = false;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kDown;
+  std::shared_ptr<Attempt> attempt_ ABSL_GUARDED_BY(mutex_);
+  Backoff backoff_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration next_try_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  absl::Duration hello_until_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration hello_sent_at_ ABSL_GUARDED_BY(mutex_);
   // Of attempts that failed, or streams that broke.
-  int64_t breaks_ = 0;
-  absl::Status last_break_;
-  int64_t session_ = 0;
-  int64_t next_id_ = 1;
-  std::map<int64_t, Waiter*> waiters_;  // by id of each operation
-  std::deque<v1::StreamJobsRequest> outgoing_;
-  size_t outgoing_bytes_ = 0;       // of the last message in it
-  size_t outgoing_operations_ = 0;  // in it
-  bool sending_ = false;
-  absl::Duration last_sent_ = absl::ZeroDuration();
+  int64_t breaks_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status last_break_ ABSL_GUARDED_BY(mutex_);
+  int64_t session_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<int64_t, Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);  // by id of each operation
+  std::deque<v1::StreamJobsRequest> outgoing_ ABSL_GUARDED_BY(mutex_);
+  size_t outgoing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // of the last message in it
+  size_t outgoing_operations_ ABSL_GUARDED_BY(mutex_) = 0;  // in it
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration last_sent_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
   // Jobs that the broker may still push, and what has arrived and was not taken.
-  int64_t credit_ = 0;
-  std::deque<v1::Lease> arrived_;
+  int64_t credit_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<v1::Lease> arrived_ ABSL_GUARDED_BY(mutex_);
   // Bytes to give back with the next credit.
-  int64_t bytes_back_ = 0;
+  int64_t bytes_back_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread keeper_;
 };
 

@@ -124,7 +124,7 @@ absl::Status Worker::Impl::Validate() const {
 absl::Status Worker::Impl::Start() {
   absl::Status valid = Validate();
   if (!valid.ok()) return valid;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (mode_ != Mode::kNew) {
     return absl::FailedPreconditionError("a worker is started at most once");
   }
@@ -140,15 +140,15 @@ absl::Status Worker::Impl::Start() {
 }
 
 absl::Status Worker::Impl::Wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop_done_ && !(mode_ == Mode::kRunning && poll_done_ && Drained())) {
-    ended_changed_.wait(lock);
+    ended_changed_.Wait(mutex_);
   }
   return poll_status_;
 }
 
 WorkerStats Worker::Impl::stats() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   WorkerStats stats = stats_;
   stats.held = static_cast<int>(leases_.size());
   return stats;
@@ -159,9 +159,9 @@ void Worker::Impl::Tell(const WorkerEvent& event) const {
 }
 
 void Worker::Impl::RunPool() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    while (waiting_.empty() && mode_ != Mode::kStopped) pool_changed_.wait(lock);
+    while (waiting_.empty() && mode_ != Mode::kStopped) pool_changed_.Wait(mutex_);
     if (mode_ == Mode::kStopped) return;
     HeldPtr held = std::move(waiting_.front());
     waiting_.pop_front();
@@ -170,14 +170,14 @@ void Worker::Impl::RunPool() {
     if (start) {
       held->phase = Phase::kRunning;
       held->started_at = clock_->Now();
-      lock.unlock();
+      lock.Unlock();
       RunHandler(held);
-      lock.lock();
+      lock.Lock();
     } else if (held->lost) {
       DropLease(held);
     }
     --places_used_;
-    poll_changed_.notify_all();
+    poll_changed_.NotifyAll();
     NoteChange();
   }
 }
@@ -191,7 +191,7 @@ const Handler* Worker::Impl::FindHandler(const std::string& kind) const {
 void Worker::Impl::RunHandler(const HeldPtr& held) {
   const Handler* const handler = FindHandler(held->lease.kind());
   if (handler == nullptr) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (held->phase == Phase::kRunning) {
       QueueSettle(held, Result::Release(), v1::RELEASE_REASON_KIND_UNKNOWN);
     }
@@ -210,7 +210,7 @@ void Worker::Impl::RunHandler(const HeldPtr& held) {
   }
   if (ours && result.kind() == Result::Kind::kRelease) reason = v1::RELEASE_REASON_SHUTDOWN;
 
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (held->phase != Phase::kRunning) return;  // Stop has handed it back
   if (held->lost) {
     DropLease(held);
@@ -219,8 +219,10 @@ void Worker::Impl::RunHandler(const HeldPtr& held) {
   }
 }
 
-Result Worker::Impl::CallHandler(const Handler& handler, const HeldPtr& held) const {
-  JobContext context(held->lease, held->cancel);
+Result Worker::Impl::CallHandler(const Handler& handler, const HeldPtr& held) {
+  JobContext context(held->lease, held->cancel, [this, &held](std::string progress) {
+    SetProgress(held, std::move(progress));
+  });
   try {
     return handler(context);
   } catch (const std::bad_alloc&) {

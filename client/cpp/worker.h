@@ -32,6 +32,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -80,7 +81,9 @@ class Result {
 // What a handler sees of its job. Lives as long as the handler runs.
 class JobContext {
  public:
-  JobContext(const v1::Lease& lease, const CancelToken& cancel) : lease_(lease), cancel_(cancel) {}
+  JobContext(const v1::Lease& lease, const CancelToken& cancel,
+             std::function<void(std::string)> set_progress)
+      : lease_(lease), cancel_(cancel), set_progress_(std::move(set_progress)) {}
 
   // Everything the broker said: payload, headers, labels, the attempt before this one …
   const v1::Lease& lease() const { return lease_; }
@@ -92,10 +95,15 @@ class JobContext {
   // stored token is not newer") to keep an older holder out.
   int64_t fencing_token() const { return lease_.token(); }
   const CancelToken& cancel() const { return cancel_; }
+  // How far the work is, for people who look at the job; up to 4 KiB, the rest is cut off;
+  // empty: nothing. It goes with the next heartbeat, of several only the last. Cheap: call it
+  // as often as you like. The broker keeps it in memory while the lease lives.
+  void SetProgress(std::string progress) { set_progress_(std::move(progress)); }
 
  private:
   const v1::Lease& lease_;
   const CancelToken& cancel_;
+  const std::function<void(std::string)> set_progress_;
 };
 
 using Handler = std::function<Result(JobContext&)>;
@@ -104,7 +112,7 @@ using Handler = std::function<Result(JobContext&)>;
 struct WorkerEvent {
   enum class Kind {
     kStarted,            // `lease`: a handler begins.
-    kSettled,            // `lease`: the broker accepted the settle; `state`, `detail`.
+    kSettled,            // `lease`: the broker accepted the settle; `state`, `detail`, `error`.
     kLeaseLost,          // `lease`: the broker says it is not ours any more; `detail`.
     kSettleRefused,      // `lease`: the settle was refused; `status`. The result is lost.
     kCancelling,         // `lease`: the handler was told to stop; `detail`.
@@ -119,6 +127,7 @@ struct WorkerEvent {
   absl::Duration run_time = {};
   absl::Status status = {};
   std::string detail = {};
+  std::string error = {};  // what a failed attempt tells the broker
 };
 
 struct WorkerOptions {

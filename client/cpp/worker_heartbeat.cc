@@ -20,6 +20,9 @@ constexpr absl::Duration kShortestInterval = absl::Milliseconds(50);
 constexpr absl::Duration kShortestDeadline = absl::Seconds(1);
 constexpr absl::Duration kLongestDeadline = absl::Seconds(5);
 constexpr int kMaxLeasesPerCall = 10'000;
+constexpr size_t kMaxProgressBytes = 4096;
+// Of all leases in one call; what has no room goes with the next one.
+constexpr size_t kMaxProgressPerCall = 2 << 20;
 
 }  // namespace
 
@@ -52,12 +55,12 @@ absl::Duration Worker::Impl::NextUnconfirmed() const {
 void Worker::Impl::RunHeartbeat() {
   while (true) {
     {
-      std::unique_lock<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       while (mode_ != Mode::kStopped) {
         planned_beat_ = NextBeat();
         const absl::Duration wake = std::min(planned_beat_, NextUnconfirmed());
         if (wake <= clock_->Now()) break;
-        clock_->Wait(beat_changed_, lock, wake);
+        clock_->Wait(beat_changed_, mutex_, wake);
       }
       planned_beat_ = absl::InfiniteDuration();
       if (mode_ == Mode::kStopped) return;
@@ -70,7 +73,7 @@ void Worker::Impl::RunHeartbeat() {
 void Worker::Impl::MarkUnconfirmed() {
   std::vector<HeldPtr> late;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [key, held] : leases_) {
       if (held->lost || held->cancel.unconfirmed()) continue;
       if (held->renewed_at + ToAbsl(held->lease.lease_duration()) > clock_->Now()) continue;
@@ -86,14 +89,22 @@ void Worker::Impl::MarkUnconfirmed() {
   }
 }
 
+void Worker::Impl::SetProgress(const HeldPtr& held, std::string progress) {
+  if (progress.size() > kMaxProgressBytes) progress.resize(kMaxProgressBytes);
+  const MutexLock lock(mutex_);
+  held->progress = std::move(progress);
+  held->progress_unsent = true;
+}
+
 void Worker::Impl::Beat() {
   v1::HeartbeatRequest request;
   request.set_worker(options_.worker);
   std::vector<HeldPtr> asked;
   absl::Duration interval = absl::InfiniteDuration();
   absl::Duration sent_at;
+  size_t progress_bytes = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     sent_at = clock_->Now();
     if (NextBeat() > sent_at) return;
     for (const auto& [key, held] : leases_) {
@@ -101,6 +112,11 @@ void Worker::Impl::Beat() {
       v1::HeartbeatItem* const item = request.add_leases();
       item->set_job(key.first);
       item->set_token(key.second);
+      if (held->progress_unsent && progress_bytes + held->progress.size() <= kMaxProgressPerCall) {
+        progress_bytes += held->progress.size();
+        item->set_progress(held->progress);
+        held->progress_unsent = false;
+      }
       interval = std::min(interval, BeatInterval(*held));
       asked.push_back(held);
     }
@@ -111,11 +127,14 @@ void Worker::Impl::Beat() {
   if (!absl::IsCancelled(status)) NoteReachable(status);
   const bool renewed = status.ok() && response.results_size() == request.leases_size();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Duration retry = std::min(interval, kRetryMost);
     retry_beat_at_ = absl::InfiniteDuration();
     if (!renewed) {
       retry_beat_at_ = clock_->Now() + RandomBetween(retry / 2, retry);
+      for (size_t i = 0; i < asked.size(); ++i) {
+        if (request.leases(static_cast<int>(i)).has_progress()) asked[i]->progress_unsent = true;
+      }
     } else if (response.has_next_interval()) {
       server_interval_ = ToAbsl(response.next_interval());
     }
@@ -130,7 +149,7 @@ void Worker::Impl::ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status,
                                 absl::Duration sent_at) {
   CancelReason reason = CancelReason::kNone;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (status == v1::LEASE_STATUS_LOST || status == v1::LEASE_STATUS_RUN_LIMIT) {
       reason = status == v1::LEASE_STATUS_LOST ? CancelReason::kLeaseLost : CancelReason::kRunLimit;
       // While a settle is under way its own answer decides: the job may have ended by it.
@@ -157,7 +176,7 @@ void Worker::Impl::ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status,
 
 std::vector<v1::HeartbeatItem> Worker::Impl::HeldLeases() const {
   std::vector<v1::HeartbeatItem> held;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, lease] : leases_) {
     if (lease->lost || held.size() >= kMaxLeasesPerCall) continue;
     held.emplace_back();
@@ -171,7 +190,7 @@ void Worker::Impl::OnVerdict(const v1::HeartbeatResult& verdict,
                              std::optional<absl::Duration> sent_at) {
   HeldPtr held;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = leases_.find(Key(verdict.job(), verdict.token()));
     if (found == leases_.end()) return;
     held = found->second;

@@ -7,16 +7,14 @@
 //   Stop (worker_stop.cc)                   runs on its caller
 //
 // A lease goes kWaiting (for a pool thread; there is always one) → kRunning → kSettling and
-// leaves `leases_` when its settle is answered or it is lost. Every field below the mutex is
-// guarded by it; no call of the broker, no handler and no `on_event` runs under it.
+// leaves `leases_` when its settle is answered or it is lost. No call of the broker, no handler and
+// no `on_event` runs under the mutex.
 #ifndef STINT_CLIENT_CPP_WORKER_IMPL_H_
 #define STINT_CLIENT_CPP_WORKER_IMPL_H_
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,6 +24,7 @@
 #include "client/cpp/backoff.h"
 #include "client/cpp/worker.h"
 #include "client/cpp/worker_link.h"
+#include "sync/mutex.h"
 
 namespace stint::client {
 
@@ -54,6 +53,8 @@ class Worker::Impl {
     absl::Duration renewed_at;
     absl::Duration started_at;
     bool lost = false;
+    std::string progress;
+    bool progress_unsent = false;
   };
   using HeldPtr = std::shared_ptr<HeldLease>;
   using Key = std::pair<std::string, int64_t>;  // job, token
@@ -70,25 +71,26 @@ class Worker::Impl {
   std::unique_ptr<WorkerLink> MakeLink();
   void RunPool();
   void RunHandler(const HeldPtr& held);
-  Result CallHandler(const Handler& handler, const HeldPtr& held) const;
+  Result CallHandler(const Handler& handler, const HeldPtr& held);
   const Handler* FindHandler(const std::string& kind) const;
   void Tell(const WorkerEvent& event) const;
-  // Both need the mutex.
-  bool Drained() const { return leases_.empty() && settles_.empty() && settling_ == 0; }
-  void NoteChange() { ended_changed_.notify_all(); }
+  bool Drained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return leases_.empty() && settles_.empty() && settling_ == 0;
+  }
+  void NoteChange() { ended_changed_.NotifyAll(); }
 
-  // worker_stop.cc. All need the mutex.
-  template <typename Condition>
-  void WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration after_grace,
-                 Condition condition);
-  void CancelAll(std::unique_lock<std::mutex>& lock);
-  void HandBackAll();
-  bool HandlersRun() const;
+  // worker_stop.cc
+  template <typename Predicate>
+  void WaitWhile(absl::Duration after_grace, Predicate holds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives the mutex up meanwhile.
+  void CancelAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void HandBackAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HandlersRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // worker_poll.cc
   void RunPoll();
   bool PollOnce();
-  int WantedJobs() const;  // needs the mutex
+  int WantedJobs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBackUnseen();
   void Accept(v1::LeaseJobsResponse* response, bool hand_back);
   void WaitBeforePoll(const absl::Status& status);
@@ -97,12 +99,12 @@ class Worker::Impl {
 
   // worker_heartbeat.cc
   void RunHeartbeat();
-  // The next three need the mutex.
-  absl::Duration BeatInterval(const HeldLease& held) const;
-  absl::Duration NextBeat() const;
-  absl::Duration NextUnconfirmed() const;
+  absl::Duration BeatInterval(const HeldLease& held) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Duration NextBeat() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Duration NextUnconfirmed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkUnconfirmed();
   void Beat();
+  void SetProgress(const HeldPtr& held, std::string progress);
   void ApplyVerdict(const HeldPtr& held, v1::LeaseStatus status, absl::Duration sent_at);
   // For the stream: what is held, what the broker says of it, and that this worker shall leave.
   std::vector<v1::HeartbeatItem> HeldLeases() const;
@@ -112,16 +114,17 @@ class Worker::Impl {
   void CancelHandler(const HeldPtr& held, CancelReason reason);
 
   // worker_settle.cc
-  // Queues a settle of `held` and moves it to kSettling. Needs the mutex.
-  void QueueSettle(const HeldPtr& held, const Result& result, v1::ReleaseReason reason);
+  // Queues a settle of `held` and moves it to kSettling.
+  void QueueSettle(const HeldPtr& held, const Result& result, v1::ReleaseReason reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunSettle();
-  std::vector<PendingSettle> TakeBatch();  // needs the mutex
+  std::vector<PendingSettle> TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendBatch(std::vector<PendingSettle> batch);
   void SettleAgain(std::vector<PendingSettle> settles);
   void WaitBeforeSettle(const absl::Status& status);
   void Refused(PendingSettle settle, const absl::Status& status);
   void Accepted(const PendingSettle& settle, const v1::SettleResult& result);
-  void DropLease(const HeldPtr& held);  // needs the mutex
+  void DropLease(const HeldPtr& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<Connection> connection_;
   // Made by Start; goes before everything it calls back.
@@ -143,33 +146,36 @@ class Worker::Impl {
   Backoff settle_backoff_;
   size_t send_alone_ = 0;
 
-  mutable std::mutex mutex_;
-  std::condition_variable poll_changed_;
-  std::condition_variable pool_changed_;
-  std::condition_variable beat_changed_;
-  std::condition_variable settle_changed_;
-  std::condition_variable ended_changed_;
-  Mode mode_ = Mode::kNew;
-  bool paused_ = false;
-  bool leave_ = false;             // an operator wants this worker to end
-  bool poll_interrupted_ = false;  // Pause or Stop ended the call under way
-  bool poll_done_ = false;         // the poll thread has ended
-  absl::Status poll_status_;
-  bool stop_done_ = false;
-  absl::Duration grace_end_;  // of Stop
-  bool unreachable_ = false;
-  int places_used_ = 0;  // leases in kWaiting and handlers that have not returned
-  std::map<Key, HeldPtr> leases_;
-  std::deque<HeldPtr> waiting_;
-  std::deque<PendingSettle> settles_;
-  size_t settle_bytes_ = 0;
-  size_t settling_ = 0;                                      // settles in the call under way
-  absl::Duration retry_beat_at_ = absl::InfiniteDuration();  // after a heartbeat that failed
-  absl::Duration server_interval_ = absl::InfiniteDuration();
-  absl::Duration planned_beat_ = absl::InfiniteDuration();
-  WorkerStats stats_;
-  StopReport report_;
-  std::vector<std::thread> threads_;
+  mutable Mutex mutex_;
+  Condition poll_changed_;
+  Condition pool_changed_;
+  Condition beat_changed_;
+  Condition settle_changed_;
+  Condition ended_changed_;
+  Mode mode_ ABSL_GUARDED_BY(mutex_) = Mode::kNew;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  // An operator wants this worker to end.
+  bool leave_ ABSL_GUARDED_BY(mutex_) = false;
+  bool poll_interrupted_ ABSL_GUARDED_BY(mutex_) = false;  // Pause or Stop ended the call under way
+  bool poll_done_ ABSL_GUARDED_BY(mutex_) = false;         // the poll thread has ended
+  absl::Status poll_status_ ABSL_GUARDED_BY(mutex_);
+  bool stop_done_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration grace_end_ ABSL_GUARDED_BY(mutex_);  // of Stop
+  bool unreachable_ ABSL_GUARDED_BY(mutex_) = false;
+  // Leases in kWaiting and handlers that have not returned.
+  int places_used_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<Key, HeldPtr> leases_ ABSL_GUARDED_BY(mutex_);
+  std::deque<HeldPtr> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::deque<PendingSettle> settles_ ABSL_GUARDED_BY(mutex_);
+  size_t settle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t settling_ ABSL_GUARDED_BY(mutex_) = 0;  // settles in the call under way
+  // After a heartbeat that failed.
+  absl::Duration retry_beat_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Duration server_interval_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Duration planned_beat_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  WorkerStats stats_ ABSL_GUARDED_BY(mutex_);
+  StopReport report_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::client

@@ -42,26 +42,26 @@ bool IsFinal(const absl::Status& status) {
 }  // namespace
 
 void Worker::Impl::Pause() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (paused_) return;
   paused_ = true;
   poll_interrupted_ = true;
   poll_call_.Cancel();
-  poll_changed_.notify_all();
+  poll_changed_.NotifyAll();
 }
 
 void Worker::Impl::OnLeave() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   leave_ = true;
   poll_interrupted_ = true;
   poll_call_.Cancel();
-  poll_changed_.notify_all();
+  poll_changed_.NotifyAll();
 }
 
 void Worker::Impl::Resume() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   paused_ = false;
-  poll_changed_.notify_all();
+  poll_changed_.NotifyAll();
 }
 
 int Worker::Impl::WantedJobs() const {
@@ -78,7 +78,7 @@ void Worker::Impl::RunPoll() {
   while (PollOnce()) {
   }
   GiveBackUnseen();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   poll_done_ = true;
   NoteChange();
 }
@@ -87,18 +87,18 @@ void Worker::Impl::RunPoll() {
 bool Worker::Impl::PollOnce() {
   bool nothing_held = false;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (mode_ == Mode::kRunning && (paused_ || leave_ || WantedJobs() == 0)) {
       if (leave_) return false;
       if (options_.max_jobs > 0 && stats_.taken >= options_.max_jobs) return false;
       if (paused_ && unseen_.has_value() && poll_interrupted_) {
         poll_interrupted_ = false;
-        lock.unlock();
+        lock.Unlock();
         GiveBackUnseen();
-        lock.lock();
+        lock.Lock();
         continue;
       }
-      poll_changed_.wait(lock);
+      poll_changed_.Wait(mutex_);
     }
     if (mode_ != Mode::kRunning) return false;
     if (!unseen_.has_value()) {
@@ -126,9 +126,13 @@ bool Worker::Impl::PollOnce() {
     Accept(&response, /*hand_back=*/false);
     return !(options_.exit_when_empty && empty && nothing_held);
   }
+  if (ErrorReason(status) == "WORKER_DRAINED") {
+    unseen_.reset();
+    return false;  // what is held is finished; then it ends, in order
+  }
   if (IsFinal(status)) {
     unseen_.reset();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (mode_ == Mode::kRunning) poll_status_ = status;
     return false;
   }
@@ -137,12 +141,12 @@ bool Worker::Impl::PollOnce() {
 }
 
 void Worker::Impl::WaitBeforePoll(const absl::Status& status) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (poll_interrupted_ || mode_ != Mode::kRunning) return;
   const absl::Duration until =
       clock_->Now() + poll_backoff_.Next(RetryDelay(status).value_or(absl::ZeroDuration()));
   while (mode_ == Mode::kRunning && !paused_ && clock_->Now() < until) {
-    clock_->Wait(poll_changed_, lock, until);
+    clock_->Wait(poll_changed_, mutex_, until);
   }
 }
 
@@ -159,7 +163,7 @@ void Worker::Impl::GiveBackUnseen() {
 }
 
 void Worker::Impl::Accept(v1::LeaseJobsResponse* response, bool hand_back) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (v1::Lease& lease : *response->mutable_leases()) {
     auto held = std::make_shared<HeldLease>();
     held->lease = std::move(lease);
@@ -174,16 +178,16 @@ void Worker::Impl::Accept(v1::LeaseJobsResponse* response, bool hand_back) {
     ++stats_.taken;
     ++places_used_;
     waiting_.push_back(held);
-    pool_changed_.notify_one();
+    pool_changed_.NotifyOne();
   }
-  if (NextBeat() < planned_beat_) beat_changed_.notify_all();
+  if (NextBeat() < planned_beat_) beat_changed_.NotifyAll();
 }
 
 void Worker::Impl::NoteReachable(const absl::Status& status) {
   // An error with a reason is the broker's own word: it can be reached.
   const bool unreachable = IsSafeToRepeat(status) && ErrorReason(status).empty();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (unreachable == unreachable_) return;
     unreachable_ = unreachable;
   }

@@ -71,22 +71,22 @@ void Worker::Impl::QueueSettle(const HeldPtr& held, const Result& result,
   held->phase = Phase::kSettling;
   settle_bytes_ += settle.item.ByteSizeLong();
   settles_.push_back(std::move(settle));
-  settle_changed_.notify_all();
+  settle_changed_.NotifyAll();
 }
 
 void Worker::Impl::RunSettle() {
   while (true) {
     std::vector<PendingSettle> batch;
     {
-      std::unique_lock<std::mutex> lock(mutex_);
-      while (settles_.empty() && mode_ != Mode::kStopped) settle_changed_.wait(lock);
+      const MutexLock lock(mutex_);
+      while (settles_.empty() && mode_ != Mode::kStopped) settle_changed_.Wait(mutex_);
       if (mode_ == Mode::kStopped) return;
       batch = TakeBatch();
     }
     SendBatch(std::move(batch));
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     settling_ = 0;
-    poll_changed_.notify_all();
+    poll_changed_.NotifyAll();
     NoteChange();
   }
 }
@@ -153,7 +153,7 @@ void Worker::Impl::SendBatch(std::vector<PendingSettle> batch) {
 }
 
 void Worker::Impl::SettleAgain(std::vector<PendingSettle> settles) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const PendingSettle& settle : settles) settle_bytes_ += settle.item.ByteSizeLong();
   settles_.insert(settles_.begin(), std::make_move_iterator(settles.begin()),
                   std::make_move_iterator(settles.end()));
@@ -161,11 +161,11 @@ void Worker::Impl::SettleAgain(std::vector<PendingSettle> settles) {
 }
 
 void Worker::Impl::WaitBeforeSettle(const absl::Status& status) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const absl::Duration until =
       clock_->Now() + settle_backoff_.Next(RetryDelay(status).value_or(absl::ZeroDuration()));
   while (mode_ != Mode::kStopped && clock_->Now() < until) {
-    clock_->Wait(settle_changed_, lock, until);
+    clock_->Wait(settle_changed_, mutex_, until);
   }
 }
 
@@ -178,7 +178,7 @@ void Worker::Impl::Refused(PendingSettle settle, const absl::Status& status) {
   event.status = status;
   event.detail = "the settle was refused";
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (IsLost(status)) {
       ++stats_.lost;
       DropLease(settle.held);
@@ -207,6 +207,7 @@ void Worker::Impl::Accepted(const PendingSettle& settle, const v1::SettleResult&
     event.state = result.complete().state();
   } else if (result.has_fail()) {
     event.state = result.fail().state();
+    event.error = settle.item.fail().error();
     if (result.fail().next_attempt() > 0) {
       event.detail = absl::StrCat("attempt ", result.fail().next_attempt(), " in ",
                                   absl::FormatDuration(ToAbsl(result.fail().retry_delay())));
@@ -215,7 +216,7 @@ void Worker::Impl::Accepted(const PendingSettle& settle, const v1::SettleResult&
     event.state = result.release().state();
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     switch (settle.kind) {
       case Result::Kind::kComplete:
         ++stats_.completed;

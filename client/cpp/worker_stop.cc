@@ -17,12 +17,11 @@ constexpr absl::Duration kLastSettles = absl::Seconds(2);
 
 }  // namespace
 
-template <typename Condition>
-void Worker::Impl::WaitWhile(std::unique_lock<std::mutex>& lock, absl::Duration after_grace,
-                             Condition condition) {
+template <typename Predicate>
+void Worker::Impl::WaitWhile(absl::Duration after_grace, Predicate holds) {
   // A later call of Stop may bring the end of the grace nearer.
-  while (condition() && clock_->Now() < grace_end_ + after_grace) {
-    clock_->Wait(ended_changed_, lock, grace_end_ + after_grace);
+  while (holds() && clock_->Now() < grace_end_ + after_grace) {
+    clock_->Wait(ended_changed_, mutex_, grace_end_ + after_grace);
   }
 }
 
@@ -33,14 +32,14 @@ bool Worker::Impl::HandlersRun() const {
   return false;
 }
 
-void Worker::Impl::CancelAll(std::unique_lock<std::mutex>& lock) {
+void Worker::Impl::CancelAll() {
   std::vector<HeldPtr> running;
   for (const auto& [key, held] : leases_) {
     if (held->phase != Phase::kSettling && !held->cancel.cancelled()) running.push_back(held);
   }
-  lock.unlock();
+  mutex_.Unlock();
   for (const HeldPtr& held : running) CancelHandler(held, CancelReason::kStopping);
-  lock.lock();
+  mutex_.Lock();
 }
 
 void Worker::Impl::HandBackAll() {
@@ -60,7 +59,7 @@ void Worker::Impl::HandBackAll() {
 }
 
 StopReport Worker::Impl::Stop(absl::Duration grace) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (mode_ == Mode::kNew) {
     mode_ = Mode::kStopped;
     stop_done_ = true;
@@ -71,39 +70,43 @@ StopReport Worker::Impl::Stop(absl::Duration grace) {
   if (mode_ != Mode::kRunning) {
     grace_end_ = std::min(grace_end_, end);
     NoteChange();
-    while (!stop_done_) ended_changed_.wait(lock);
+    while (!stop_done_) ended_changed_.Wait(mutex_);
     return report_;
   }
   mode_ = Mode::kStopping;
   poll_interrupted_ = true;
   poll_call_.Cancel();
-  poll_changed_.notify_all();
+  poll_changed_.NotifyAll();
 
   grace_end_ = end;
-  const auto busy = [this] { return !poll_done_ || !Drained(); };
-  WaitWhile(lock, absl::ZeroDuration(), busy);
+  const auto busy = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const bool polling = !poll_done_;
+    return polling || !Drained();
+  };
+  WaitWhile(absl::ZeroDuration(), busy);
   if (HandlersRun()) {
-    CancelAll(lock);
-    WaitWhile(lock, kHandlerPatience, [this] { return HandlersRun(); });
+    CancelAll();
+    WaitWhile(kHandlerPatience,
+              [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return HandlersRun(); });
     HandBackAll();
   }
-  WaitWhile(lock, kHandlerPatience + kLastSettles, busy);
+  WaitWhile(kHandlerPatience + kLastSettles, busy);
   report_.unsettled = static_cast<int>(settles_.size() + settling_);
 
   mode_ = Mode::kStopped;
   settle_call_.Cancel();
   beat_call_.Cancel();
-  poll_changed_.notify_all();
-  pool_changed_.notify_all();
-  beat_changed_.notify_all();
-  settle_changed_.notify_all();
+  poll_changed_.NotifyAll();
+  pool_changed_.NotifyAll();
+  beat_changed_.NotifyAll();
+  settle_changed_.NotifyAll();
   // Poll, heartbeat and settle thread; pool threads may be in a handler and are joined last.
   std::vector<std::thread> own;
   for (size_t i = 0; i < 3; ++i) own.push_back(std::move(threads_[i]));
-  lock.unlock();
+  lock.Unlock();
   for (std::thread& thread : own) thread.join();
   link_->Leave();
-  lock.lock();
+  lock.Lock();
   stop_done_ = true;
   NoteChange();
   return report_;

@@ -15,6 +15,8 @@ class AdminService {
   void GetServerInfo(v1::GetServerInfoRequest request, ExchangePtr exchange);
   // Answers first, then begins the drain.
   void DrainServer(v1::DrainServerRequest request, ExchangePtr exchange);
+  void ListWorkers(v1::ListWorkersRequest request, ExchangePtr exchange);
+  void DrainWorker(v1::DrainWorkerRequest request, ExchangePtr exchange);
 
  private:
   Edge* const edge_;

@@ -56,7 +56,12 @@ std::vector<engine::HeartbeatItem> ToItems(
     const google::protobuf::RepeatedPtrField<v1::HeartbeatItem>& leases) {
   std::vector<engine::HeartbeatItem> items;
   items.reserve(static_cast<size_t>(leases.size()));
-  for (const v1::HeartbeatItem& item : leases) items.push_back({JobOf(item.job()), item.token()});
+  for (const v1::HeartbeatItem& item : leases) {
+    engine::HeartbeatItem& added = items.emplace_back();
+    added.job = JobOf(item.job());
+    added.token = item.token();
+    if (item.has_progress()) added.progress = item.progress();
+  }
   return items;
 }
 

@@ -19,9 +19,11 @@
 #include "server/api/page_token.h"
 #include "server/api/read_pool.h"
 #include "server/api/validate.h"
+#include "server/ops/rpc_counts.h"
 #include "server/runtime/clock.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/sessions.h"
+#include "server/runtime/workers.h"
 #include "storage/reader.h"
 
 namespace stint::api {
@@ -50,6 +52,7 @@ class Edge {
   explicit Edge(EdgeOptions options)
       : options_(std::move(options)),
         sessions_(options_.clock),
+        workers_(options_.clock),
         reads_(options_.read_threads, options_.max_waiting_reads) {}
 
   // The broker is ready. `gateway` and `reader` must stay until no call arrives any more.
@@ -62,10 +65,15 @@ class Edge {
 
   const EdgeLimits& limits() const { return options_.limits; }
   runtime::Sessions* sessions() { return &sessions_; }
+  runtime::Workers* workers() { return &workers_; }
+  // Once it is open.
+  const PageTokens& page_tokens() const { return *page_tokens_; }
   const runtime::Clock* clock() const { return options_.clock; }
   // STARTING until Open.
   absl::Status CheckOpen() const;
   const ServerFacts& facts() const { return options_.facts; }
+  // Where every call that ends is counted.
+  ops::RpcCounts& counts() { return counts_; }
   void BeginDrain() const { options_.begin_drain(); }
 
   // Hands a command to the engine. `finish(Reply&&, Exchange&)` is called with the answer;
@@ -107,7 +115,9 @@ class Edge {
 
  private:
   const EdgeOptions options_;
+  ops::RpcCounts counts_;
   runtime::Sessions sessions_;
+  runtime::Workers workers_;
   std::atomic<bool> open_ = false;
   runtime::Gateway* gateway_ = nullptr;
   const storage::Reader* reader_ = nullptr;

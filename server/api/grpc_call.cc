@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/api/error_details.h"
 #include "server/api/violations.h"
 #include "server/engine/error.h"
@@ -39,13 +40,15 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 class GrpcExchange final : public Exchange {
  public:
   GrpcExchange(UnaryReactor* reactor, std::shared_ptr<std::atomic<bool>> gone,
-               grpc::ByteBuffer* response, std::shared_ptr<CallsUnderWay> calls,
-               std::string identity, size_t request_bytes, std::optional<int64_t> remaining_ms)
+               grpc::ByteBuffer* response, const Door& door, CallStart start, std::string identity,
+               size_t request_bytes, std::optional<int64_t> remaining_ms)
       : Exchange(std::move(identity), request_bytes, remaining_ms),
         reactor_(reactor),
         gone_(std::move(gone)),
         response_(response),
-        calls_(std::move(calls)) {
+        calls_(door.calls),
+        counts_(door.counts),
+        start_(start) {
     calls_->Begin();
   }
 
@@ -64,27 +67,28 @@ class GrpcExchange final : public Exchange {
       engine::ErrorDetails details;
       details.reason = engine::Reason::kOverloaded;
       details.retry_after_ms = engine::kSecondMs;
-      Finish(ToGrpcStatus(engine::MakeError(
-          std::move(details), "callers have left too many answers unread; try again later")));
+      Finish(engine::MakeError(std::move(details),
+                               "callers have left too many answers unread; try again later"));
       return false;
     }
     grpc::Slice slice(size);
     response.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
     *response_ = grpc::ByteBuffer(&slice, 1);
-    Finish(grpc::Status::OK);
+    Finish(absl::OkStatus());
     return true;
   }
 
   void Refuse(const absl::Status& status) override {
     if (answered_.exchange(true)) return;
-    Finish(ToGrpcStatus(status));
+    Finish(status);
   }
 
  private:
-  void Finish(const grpc::Status& status) {
-    // In this order: after Finish the server may go, and the count with it.
+  void Finish(const absl::Status& status) {
+    // In this order: after Finish the server may go, and the counts with it.
+    CountEnd(counts_, start_, status);
     calls_->End();
-    reactor_->Finish(status);
+    reactor_->Finish(ToGrpcStatus(status));
   }
 
   // Valid until it is finished.
@@ -92,6 +96,8 @@ class GrpcExchange final : public Exchange {
   const std::shared_ptr<std::atomic<bool>> gone_;
   grpc::ByteBuffer* const response_;
   const std::shared_ptr<CallsUnderWay> calls_;
+  ops::RpcCounts* const counts_;
+  const CallStart start_;
   std::atomic<bool> answered_ = false;
 };
 
@@ -138,17 +144,28 @@ absl::Status CheckCallSize(size_t bytes, size_t max_bytes) {
 
 std::pair<grpc::ServerUnaryReactor*, ExchangePtr> BeginCall(grpc::CallbackServerContext* context,
                                                             grpc::ByteBuffer* response,
-                                                            const Door& door, std::string identity,
+                                                            const Door& door, CallStart start,
+                                                            std::string identity,
                                                             size_t request_bytes) {
   auto gone = std::make_shared<std::atomic<bool>>(false);
   auto* reactor = new UnaryReactor(gone, door.answers);
-  return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, door.calls,
+  return {reactor, std::make_shared<GrpcExchange>(reactor, std::move(gone), response, door, start,
                                                   std::move(identity), request_bytes,
                                                   RemainingMillis(*context))};
 }
 
-grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context,
-                                     const absl::Status& status) {
+void CountEnd(ops::RpcCounts* counts, CallStart start, const absl::Status& status) {
+  counts->CountCall(start.method, status, runtime::SystemClock().BootMicros() - start.boot_us);
+}
+
+size_t MethodOfRequest(absl::string_view request_name) {
+  absl::ConsumeSuffix(&request_name, "Request");
+  return ops::RpcCounts::MethodNumber(request_name);
+}
+
+grpc::ServerUnaryReactor* RefuseCall(grpc::CallbackServerContext* context, const Door& door,
+                                     CallStart start, const absl::Status& status) {
+  CountEnd(door.counts, start, status);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpcStatus(status));
   return reactor;

@@ -39,7 +39,10 @@ using RawJobService = Raw<
     v1::JobService::WithRawCallbackMethod_WaitJob, v1::JobService::WithRawCallbackMethod_CancelJob,
     v1::JobService::WithRawCallbackMethod_RedriveJob,
     v1::JobService::WithRawCallbackMethod_DeleteJob,
-    v1::JobService::WithRawCallbackMethod_UpdateJob>;
+    v1::JobService::WithRawCallbackMethod_UpdateJob,
+    v1::JobService::WithRawCallbackMethod_BatchCancelJobs,
+    v1::JobService::WithRawCallbackMethod_BatchRedriveJobs,
+    v1::JobService::WithRawCallbackMethod_BatchDeleteJobs>;
 
 class GrpcJobService final : public RawJobService {
  public:
@@ -72,6 +75,15 @@ class GrpcJobService final : public RawJobService {
   Reactor* UpdateJob(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &JobService::UpdateJob);
   }
+  Reactor* BatchCancelJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchCancelJobs);
+  }
+  Reactor* BatchRedriveJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchRedriveJobs);
+  }
+  Reactor* BatchDeleteJobs(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &JobService::BatchDeleteJobs);
+  }
 
  private:
   JobService service_;
@@ -103,8 +115,9 @@ class GrpcWorkerService final : public RawWorkerService {
   }
   // Its text is shortened, so the call may be as large as the server receives.
   Reactor* FailJob(Context* context, const Bytes* in, Bytes* out) override {
-    return Serve({door_.authenticator, door_.calls, door_.answers, max_receive_bytes_}, context, in,
-                 out, &service_, &WorkerService::FailJob);
+    Door door = door_;
+    door.max_call_bytes = max_receive_bytes_;
+    return Serve(door, context, in, out, &service_, &WorkerService::FailJob);
   }
   Reactor* ReleaseJob(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &WorkerService::ReleaseJob);
@@ -173,7 +186,9 @@ class GrpcQueueService final : public RawQueueService {
 
 using RawAdminService =
     Raw<v1::AdminService::Service, v1::AdminService::WithRawCallbackMethod_GetServerInfo,
-        v1::AdminService::WithRawCallbackMethod_DrainServer>;
+        v1::AdminService::WithRawCallbackMethod_DrainServer,
+        v1::AdminService::WithRawCallbackMethod_ListWorkers,
+        v1::AdminService::WithRawCallbackMethod_DrainWorker>;
 
 class GrpcAdminService final : public RawAdminService {
  public:
@@ -184,6 +199,12 @@ class GrpcAdminService final : public RawAdminService {
   }
   Reactor* DrainServer(Context* context, const Bytes* in, Bytes* out) override {
     return Serve(door_, context, in, out, &service_, &AdminService::DrainServer);
+  }
+  Reactor* ListWorkers(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &AdminService::ListWorkers);
+  }
+  Reactor* DrainWorker(Context* context, const Bytes* in, Bytes* out) override {
+    return Serve(door_, context, in, out, &service_, &AdminService::DrainWorker);
   }
 
  private:
@@ -199,7 +220,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(Edge* edge,
                                                          size_t max_receive_bytes,
                                                          size_t max_answer_bytes) {
   const Door door{authenticator, std::move(calls), std::make_shared<AnswerBudget>(max_answer_bytes),
-                  edge->limits().max_call_bytes};
+                  edge->limits().max_call_bytes, &edge->counts()};
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<GrpcJobService>(edge, door));
   services.push_back(std::make_unique<GrpcWorkerService>(edge, door, max_receive_bytes));

@@ -19,10 +19,10 @@ Wakeful::Wakeful(std::shared_ptr<grpc::Channel> channel)
 
 Wakeful::~Wakeful() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -30,17 +30,18 @@ void Wakeful::Run() {
   const auto stub = grpc::health::v1::Health::NewStub(channel_);
   const grpc::health::v1::HealthCheckRequest request;
   grpc::health::v1::HealthCheckResponse response;
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     grpc::ClientContext context;
     calling_ = true;
     stub->async()->Check(&context, &request, &response, [this](grpc::Status) {
-      const std::lock_guard<std::mutex> done(mutex_);
+      const MutexLock done(mutex_);
       calling_ = false;
-      changed_.notify_all();
+      changed_.NotifyAll();
     });
-    changed_.wait(lock, [this] { return !calling_; });
-    changed_.wait_for(lock, kInterval, [this] { return stopping_; });
+    while (calling_) changed_.Wait(mutex_);
+    changed_.WaitFor(mutex_, kInterval,
+                     [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
 }
 

@@ -9,10 +9,10 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
+
+#include "sync/mutex.h"
 
 namespace stint::api {
 
@@ -29,10 +29,10 @@ class Wakeful {
   void Run();
 
   const std::shared_ptr<grpc::Channel> channel_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  bool calling_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool calling_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "server/api/parse_request.h"
@@ -20,6 +21,8 @@ class WorkerStreamReactor final : public Reactor, public StreamTransport {
                       std::string identity)
       : context_(context),
         max_message_bytes_(door.max_call_bytes),
+        counts_(door.counts),
+        start_(StartOf<v1::StreamJobsRequest>()),
         stream_(std::make_shared<WorkerStream>(
             WorkerStreamContext{edge, door.calls, door.answers, std::move(identity)}, this)) {
     stream_->Begin();
@@ -40,6 +43,8 @@ class WorkerStreamReactor final : public Reactor, public StreamTransport {
   void OnWriteDone(bool ok) override { stream_->OnWritten(ok); }
   void OnCancel() override { stream_->OnBroken(); }
   void OnDone() override {
+    // Broken from outside, or ended here.
+    CountEnd(counts_, start_, ended_.value_or(absl::CancelledError()));
     stream_->Detach();
     delete this;
   }
@@ -51,12 +56,18 @@ class WorkerStreamReactor final : public Reactor, public StreamTransport {
     out_ = grpc::ByteBuffer(&slice, 1);
     StartWrite(&out_);
   }
-  void Finish(const absl::Status& status) override { Reactor::Finish(ToGrpcStatus(status)); }
+  void Finish(const absl::Status& status) override {
+    ended_ = status;
+    Reactor::Finish(ToGrpcStatus(status));
+  }
   void Cancel() override { context_->TryCancel(); }
 
  private:
   grpc::CallbackServerContext* const context_;
   const size_t max_message_bytes_;
+  ops::RpcCounts* const counts_;
+  const CallStart start_;
+  std::optional<absl::Status> ended_;
   grpc::ByteBuffer in_;
   grpc::ByteBuffer out_;
   const std::shared_ptr<WorkerStream> stream_;
@@ -65,7 +76,10 @@ class WorkerStreamReactor final : public Reactor, public StreamTransport {
 // Refuses a stream at once.
 class RefusedStream final : public Reactor {
  public:
-  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  RefusedStream(const Door& door, const absl::Status& status) {
+    CountEnd(door.counts, StartOf<v1::StreamJobsRequest>(), status);
+    Finish(ToGrpcStatus(status));
+  }
   void OnDone() override { delete this; }
 };
 
@@ -73,7 +87,7 @@ class RefusedStream final : public Reactor {
 
 Reactor* BeginWorkerStream(const Door& door, Edge* edge, grpc::CallbackServerContext* context) {
   absl::StatusOr<std::string> identity = Authenticate(*door.authenticator, *context);
-  if (!identity.ok()) return new RefusedStream(identity.status());
+  if (!identity.ok()) return new RefusedStream(door, identity.status());
   return new WorkerStreamReactor(door, edge, context, *std::move(identity));
 }
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "server/api/convert.h"
 #include "server/api/fingerprint.h"
+#include "server/api/job_filter.h"
 #include "server/api/not_found.h"
-#include "server/api/time_values.h"
 #include "server/api/violations.h"
 #include "server/engine/limits.h"
 
@@ -27,22 +27,6 @@ uint64_t FilterHash(const v1::ListJobsRequest& request, uint32_t queue) {
   filter.clear_page_token();
   filter.clear_view();
   return Fingerprint(absl::StrCat("ListJobs/", queue), filter);
-}
-
-bool Matches(const v1::ListJobsRequest& request, const storage::StoredJob& job) {
-  const auto& states = request.states();
-  if (!states.empty() &&
-      std::find(states.begin(), states.end(), job.state.state()) == states.end()) {
-    return false;
-  }
-  if (request.has_kind() && request.kind() != job.record.kind()) return false;
-  for (const auto& [key, value] : request.labels()) {
-    const auto label = job.record.labels().find(key);
-    if (label == job.record.labels().end() || label->second != value) return false;
-  }
-  const int64_t created = job.record.create_wall_ms();
-  if (request.has_created_after() && created < MillisOf(request.created_after())) return false;
-  return !request.has_created_before() || created < MillisOf(request.created_before());
 }
 
 absl::StatusOr<uint64_t> StartOf(const PageTokens& tokens, const v1::ListJobsRequest& request,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/api/convert.h"
+#include "server/api/job_batch.h"
 #include "server/api/job_listing.h"
 #include "server/api/names.h"
 #include "server/api/not_found.h"
@@ -11,8 +12,12 @@
 namespace stint::api {
 namespace {
 
-absl::StatusOr<v1::GetJobResponse> ReadJob(const storage::Reader& reader,
-                                           const v1::GetJobRequest& request) {
+struct FoundJob {
+  v1::GetJobResponse response;
+  storage::JobKey key;
+};
+
+absl::StatusOr<FoundJob> ReadJob(const storage::Reader& reader, const v1::GetJobRequest& request) {
   const engine::JobRef ref = ParseJobName(request.job()).value_or(engine::JobRef{});
   const v1::JobView view =
       request.view() == v1::JOB_VIEW_UNSPECIFIED ? v1::JOB_VIEW_FULL : request.view();
@@ -22,9 +27,11 @@ absl::StatusOr<v1::GetJobResponse> ReadJob(const storage::Reader& reader,
   auto job = reader.FindJob(**queue, ref.job_id, view == v1::JOB_VIEW_FULL);
   if (!job.ok()) return job.status();
   if (!job->has_value()) return JobNotFound(request.job());
-  v1::GetJobResponse response;
-  *response.mutable_job() = ToJob(ref.queue, *std::move(*job), (*queue)->record.settings(), view);
-  return response;
+  FoundJob found;
+  found.key = (*job)->key;
+  *found.response.mutable_job() =
+      ToJob(ref.queue, *std::move(*job), (*queue)->record.settings(), view);
+  return found;
 }
 
 }  // namespace
@@ -60,10 +67,22 @@ void JobService::BatchEnqueueJobs(v1::BatchEnqueueJobsRequest request, ExchangeP
 
 void JobService::GetJob(v1::GetJobRequest request, ExchangePtr exchange) {
   if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
-  edge_->RunRead(exchange, [exchange, request = std::move(request)](const storage::Reader& reader,
-                                                                    const PageTokens&) {
-    const auto response = ReadJob(reader, request);
-    response.ok() ? exchange->Reply(*response) : exchange->Refuse(response.status());
+  edge_->RunRead(exchange, [edge = edge_, exchange, request = std::move(request)](
+                               const storage::Reader& reader, const PageTokens&) {
+    auto found = ReadJob(reader, request);
+    if (!found.ok()) return exchange->Refuse(found.status());
+    const v1::Job& job = found->response.job();
+    if (job.state() != v1::JOB_STATE_LEASED) return exchange->Reply(found->response);
+    engine::Command command = engine::ProgressCommand{found->key, job.holder().token()};
+    edge->Submit<engine::ProgressReply>(
+        exchange, std::move(command),
+        [response = std::move(found->response)](engine::ProgressReply&& reply,
+                                                Exchange& to) mutable {
+          if (reply.progress.has_value()) {
+            response.mutable_job()->set_progress(*std::move(reply.progress));
+          }
+          to.Reply(response);
+        });
   });
 }
 
@@ -88,6 +107,9 @@ void JobService::WaitJob(v1::WaitJobRequest request, ExchangePtr exchange) {
         *response.mutable_job() = ToJob(std::move(reply.job), reply.settings, v1::JOB_VIEW_FULL);
         // A large payload is kept apart and not read for this; none is shown, whatever its size.
         response.mutable_job()->mutable_spec()->clear_payload();
+        if (reply.progress.has_value()) {
+          response.mutable_job()->set_progress(*std::move(reply.progress));
+        }
         to.Reply(response);
       });
 }
@@ -131,6 +153,36 @@ void JobService::UpdateJob(v1::UpdateJobRequest request, ExchangePtr exchange) {
         *response.mutable_job() = ToJob(std::move(reply.job), reply.settings, v1::JOB_VIEW_BASIC);
         to.Reply(response);
       });
+}
+
+// A read finds the jobs, then the engine looks at each again and changes it.
+template <typename Response, typename Request>
+void JobService::ChangeJobs(const Request& request, ExchangePtr exchange) {
+  if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  edge_->RunRead(exchange, [edge = edge_, exchange, batch = ToBatch(request, exchange->identity())](
+                               const storage::Reader& reader, const PageTokens& tokens) {
+    auto command = FindBatch(reader, tokens, batch);
+    if (!command.ok()) return exchange->Refuse(command.status());
+    edge->Submit<engine::BatchReply>(
+        exchange, *std::move(command),
+        [&tokens, filter_hash = FilterHash(batch)](engine::BatchReply&& reply, Exchange& to) {
+          Response response;
+          *response.mutable_result() = ToBatchResult(reply, tokens, filter_hash);
+          to.Reply(response);
+        });
+  });
+}
+
+void JobService::BatchCancelJobs(v1::BatchCancelJobsRequest request, ExchangePtr exchange) {
+  ChangeJobs<v1::BatchCancelJobsResponse>(request, std::move(exchange));
+}
+
+void JobService::BatchRedriveJobs(v1::BatchRedriveJobsRequest request, ExchangePtr exchange) {
+  ChangeJobs<v1::BatchRedriveJobsResponse>(request, std::move(exchange));
+}
+
+void JobService::BatchDeleteJobs(v1::BatchDeleteJobsRequest request, ExchangePtr exchange) {
+  ChangeJobs<v1::BatchDeleteJobsResponse>(request, std::move(exchange));
 }
 
 }  // namespace stint::api

@@ -1,5 +1,6 @@
 // JobService without gRPC: validate, convert, submit, answer. Reads go past the engine to the
-// store's stable view. Thread-safe.
+// store's stable view; only the progress of a leased job, which is nowhere but in the engine's
+// memory, is asked for there. Thread-safe.
 #ifndef STINT_SERVER_API_JOB_SERVICE_H_
 #define STINT_SERVER_API_JOB_SERVICE_H_
 
@@ -22,8 +23,14 @@ class JobService {
   void RedriveJob(v1::RedriveJobRequest request, ExchangePtr exchange);
   void DeleteJob(v1::DeleteJobRequest request, ExchangePtr exchange);
   void UpdateJob(v1::UpdateJobRequest request, ExchangePtr exchange);
+  void BatchCancelJobs(v1::BatchCancelJobsRequest request, ExchangePtr exchange);
+  void BatchRedriveJobs(v1::BatchRedriveJobsRequest request, ExchangePtr exchange);
+  void BatchDeleteJobs(v1::BatchDeleteJobsRequest request, ExchangePtr exchange);
 
  private:
+  template <typename Response, typename Request>
+  void ChangeJobs(const Request& request, ExchangePtr exchange);
+
   Edge* const edge_;
 };
 

@@ -33,6 +33,8 @@ std::optional<engine::JobRef> ParseJobName(absl::string_view name) {
 
 std::string QueueName(absl::string_view queue) { return absl::StrCat("queues/", queue); }
 
+std::string WorkerName(absl::string_view worker) { return absl::StrCat("workers/", worker); }
+
 std::string JobName(absl::string_view queue, absl::string_view job_id) {
   return absl::StrCat("queues/", queue, "/jobs/", job_id);
 }

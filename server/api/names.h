@@ -26,6 +26,7 @@ bool IsValidIdPrefix(absl::string_view prefix);
 std::optional<engine::JobRef> ParseJobName(absl::string_view name);
 
 std::string QueueName(absl::string_view queue);
+std::string WorkerName(absl::string_view worker);
 std::string JobName(absl::string_view queue, absl::string_view job_id);
 
 }  // namespace stint::api

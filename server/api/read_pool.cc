@@ -14,38 +14,38 @@ ReadPool::ReadPool(size_t threads, size_t max_waiting) : max_waiting_(max_waitin
 ReadPool::~ReadPool() {
   std::deque<std::function<void()>> dropped;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     dropped.swap(waiting_);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 absl::Status ReadPool::Run(std::function<void()> read) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiting_.size() >= max_waiting_) {
       return engine::MakeError(engine::Reason::kOverloaded,
                                "too many reads are waiting; try again");
     }
     waiting_.push_back(std::move(read));
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   return absl::OkStatus();
 }
 
 void ReadPool::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    while (!stopping_ && waiting_.empty()) changed_.Wait(mutex_);
     if (stopping_) return;
     std::function<void()> read = std::move(waiting_.front());
     waiting_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     read();
     read = nullptr;  // what it holds goes without the lock
-    lock.lock();
+    lock.Lock();
   }
 }
 

@@ -6,15 +6,14 @@
 #ifndef STINT_SERVER_API_READ_POOL_H_
 #define STINT_SERVER_API_READ_POOL_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "sync/mutex.h"
 
 namespace stint::api {
 
@@ -32,10 +31,10 @@ class ReadPool {
   void Work();
 
   const size_t max_waiting_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> waiting_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "server/engine/limits.h"
+#include "stint/v1/admin_service.pb.h"
 #include "stint/v1/job_service.pb.h"
 #include "stint/v1/queue_service.pb.h"
 #include "stint/v1/worker_service.pb.h"
@@ -31,6 +32,10 @@ absl::Status Validate(const v1::CancelJobRequest& request);
 absl::Status Validate(const v1::RedriveJobRequest& request);
 absl::Status Validate(const v1::DeleteJobRequest& request);
 absl::Status Validate(const v1::UpdateJobRequest& request);
+// The page token as with ListJobs.
+absl::Status Validate(const v1::BatchCancelJobsRequest& request);
+absl::Status Validate(const v1::BatchRedriveJobsRequest& request);
+absl::Status Validate(const v1::BatchDeleteJobsRequest& request);
 
 // WorkerService.
 absl::Status Validate(const v1::LeaseJobsRequest& request);
@@ -44,6 +49,10 @@ absl::Status Validate(const v1::SettleItem& item, const EdgeLimits& limits);
 // A message as a whole, hello and credit included; its operations are checked each alone.
 absl::Status Validate(const v1::StreamJobsRequest& message, bool first);
 absl::Status Validate(const v1::StreamHeartbeat& heartbeat);
+
+// AdminService.
+absl::Status Validate(const v1::ListWorkersRequest& request);
+absl::Status Validate(const v1::DrainWorkerRequest& request);
 
 // QueueService.
 absl::Status Validate(const v1::CreateQueueRequest& request);

@@ -5,6 +5,7 @@
 #include "server/api/settings_checks.h"
 #include "server/api/text.h"
 #include "server/api/validate.h"
+#include "server/engine/types.h"
 #include "storage/job_id.h"
 
 namespace stint::api {
@@ -100,6 +101,55 @@ void CheckUpdatePath(const std::string& path, const v1::JobSpec& spec, Violation
   if (!set) violations->Add(absl::StrCat("spec.", path), "is named by update_mask but not set");
 }
 
+// `prefix` is empty or ends in a dot; `Filter` is v1::ListJobsRequest or v1::JobFilter.
+template <typename Filter>
+void CheckFilter(absl::string_view prefix, const Filter& filter, Violations* violations) {
+  const auto field = [prefix](absl::string_view name) { return absl::StrCat(prefix, name); };
+  CheckCount(field("states"), static_cast<size_t>(filter.states_size()), 0, v1::JobState_ARRAYSIZE,
+             violations);
+  for (int i = 0; i < filter.states_size() && i < v1::JobState_ARRAYSIZE; ++i) {
+    const int state = filter.states(i);
+    if (state == v1::JOB_STATE_UNSPECIFIED || !v1::JobState_IsValid(state)) {
+      violations->Add(absl::StrCat(prefix, "states[", i, "]"),
+                      absl::StrCat("must be a state of a job, is ", state));
+    }
+  }
+  if (filter.has_kind()) {
+    CheckBytes(field("kind"), filter.kind().size(), engine::kMaxKindBytes, violations);
+  }
+  CheckLabels(field("labels"), filter.labels(), violations);
+  if (filter.has_created_after()) {
+    CheckTimestamp(field("created_after"), filter.created_after(), violations);
+  }
+  if (filter.has_created_before()) {
+    CheckTimestamp(field("created_before"), filter.created_before(), violations);
+  }
+}
+
+// What the three batch requests share. `allowed` says which states the filter may name, and
+// `which` says it in words.
+template <typename Request, typename Allowed>
+absl::Status CheckBatch(const Request& request, Allowed allowed, absl::string_view which) {
+  Violations violations;
+  CheckId("queue", request.queue(), &violations);
+  CheckFilter("filter.", request.filter(), &violations);
+  for (int i = 0; i < request.filter().states_size() && i < v1::JobState_ARRAYSIZE; ++i) {
+    const v1::JobState state = request.filter().states(i);
+    if (state == v1::JOB_STATE_UNSPECIFIED || !v1::JobState_IsValid(state) || allowed(state)) {
+      continue;
+    }
+    violations.Add(absl::StrCat("filter.states[", i, "]"),
+                   absl::StrCat("must be ", which, "; is ",
+                                engine::JobStateName(static_cast<engine::JobState>(state))));
+  }
+  if (request.limit() < 0) {
+    violations.Add(
+        "limit", absl::StrCat("must be 1 to ", engine::kMaxBatchChanges, ", is ", request.limit()));
+  }
+  CheckRequestId(request.request_id(), &violations);
+  return violations.ToStatus();
+}
+
 }  // namespace
 
 absl::Status Validate(const v1::EnqueueJobRequest& request, const EdgeLimits& limits) {
@@ -138,25 +188,7 @@ absl::Status Validate(const v1::GetJobRequest& request) {
 absl::Status Validate(const v1::ListJobsRequest& request) {
   Violations violations;
   CheckId("queue", request.queue(), &violations);
-  CheckCount("states", static_cast<size_t>(request.states_size()), 0, v1::JobState_ARRAYSIZE,
-             &violations);
-  for (int i = 0; i < request.states_size() && i < v1::JobState_ARRAYSIZE; ++i) {
-    const int state = request.states(i);
-    if (state == v1::JOB_STATE_UNSPECIFIED || !v1::JobState_IsValid(state)) {
-      violations.Add(absl::StrCat("states[", i, "]"),
-                     absl::StrCat("must be a state of a job, is ", state));
-    }
-  }
-  if (request.has_kind()) {
-    CheckBytes("kind", request.kind().size(), engine::kMaxKindBytes, &violations);
-  }
-  CheckLabels("labels", request.labels(), &violations);
-  if (request.has_created_after()) {
-    CheckTimestamp("created_after", request.created_after(), &violations);
-  }
-  if (request.has_created_before()) {
-    CheckTimestamp("created_before", request.created_before(), &violations);
-  }
+  CheckFilter("", request, &violations);
   if (request.page_size() < 0) {
     violations.Add("page_size", absl::StrCat("must be 1 to ", engine::kMaxPageSize, ", is ",
                                              request.page_size()));
@@ -208,6 +240,28 @@ absl::Status Validate(const v1::UpdateJobRequest& request) {
     CheckUpdatePath(path, request.spec(), &violations);
   }
   return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::BatchCancelJobsRequest& request) {
+  return CheckBatch(
+      request, [](v1::JobState state) { return state <= v1::JOB_STATE_LEASED; },
+      "DELAYED, HELD, READY or LEASED");
+}
+
+absl::Status Validate(const v1::BatchRedriveJobsRequest& request) {
+  return CheckBatch(
+      request,
+      [](v1::JobState state) {
+        return state == v1::JOB_STATE_CANCELLED || state == v1::JOB_STATE_DEAD;
+      },
+      "CANCELLED or DEAD");
+}
+
+absl::Status Validate(const v1::BatchDeleteJobsRequest& request) {
+  return CheckBatch(
+      request,
+      [&request](v1::JobState state) { return request.force() || state != v1::JOB_STATE_LEASED; },
+      "any but LEASED, which needs force");
 }
 
 }  // namespace stint::api

@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/api/checks.h"
+#include "server/api/names.h"
 #include "server/api/validate.h"
 #include "server/engine/error.h"
 
@@ -55,6 +56,8 @@ void CheckLeases(absl::string_view field,
   for (int i = 0; i < leases.size(); ++i) {
     CheckJobName(absl::StrCat(field, "[", i, "].job"), leases[i].job(), violations);
     CheckToken(absl::StrCat(field, "[", i, "].token"), leases[i].token(), violations);
+    CheckBytes(absl::StrCat(field, "[", i, "].progress"), leases[i].progress().size(),
+               engine::kMaxProgressBytes, violations);
   }
 }
 
@@ -185,6 +188,32 @@ absl::Status Validate(const v1::SettleItem& item, const EdgeLimits& limits) {
       break;
     case v1::SettleItem::SETTLE_NOT_SET:
       violations.Add("settle", "is required: complete, fail or release");
+      break;
+  }
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::ListWorkersRequest& request) {
+  Violations violations;
+  if (request.page_size() < 0) violations.Add("page_size", "must not be negative");
+  if (!IsValidIdPrefix(request.prefix())) {
+    violations.Add("prefix", absl::StrCat("must begin an id: ", kIdRule));
+  }
+  return violations.ToStatus();
+}
+
+absl::Status Validate(const v1::DrainWorkerRequest& request) {
+  Violations violations;
+  switch (request.target_case()) {
+    case v1::DrainWorkerRequest::kWorker:
+      CheckId("worker", request.worker(), &violations);
+      break;
+    case v1::DrainWorkerRequest::kVersion:
+      CheckCount("version", request.version().size(), 1, engine::kMaxWorkerVersionBytes,
+                 &violations);
+      break;
+    case v1::DrainWorkerRequest::TARGET_NOT_SET:
+      violations.Add("worker", "is required, or version");
       break;
   }
   return violations.ToStatus();

@@ -6,11 +6,26 @@
 #include "server/api/convert.h"
 #include "server/api/error_details.h"
 #include "server/api/time_values.h"
+#include "server/engine/error.h"
 
 namespace stint::api {
+namespace {
+
+absl::Status WorkerDrained() {
+  return engine::MakeError(engine::Reason::kWorkerDrained,
+                           "an operator asked this worker to leave: it gets no more jobs; finish "
+                           "what it holds and end it");
+}
+
+}  // namespace
 
 void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange) {
   if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  if (!request.worker().empty()) {
+    if (edge_->workers()->IsDrained(request.worker())) return exchange->Refuse(WorkerDrained());
+    edge_->workers()->AskedForJobs(request.worker(),
+                                   {request.queues().begin(), request.queues().end()});
+  }
   std::optional<int64_t> asked_ms;
   if (request.has_wait()) asked_ms = MillisOf(request.wait());
   engine::Command command = ToCommand(std::move(request), WaitMillis(asked_ms, *exchange));
@@ -32,16 +47,18 @@ void WorkerService::LeaseJobs(v1::LeaseJobsRequest request, ExchangePtr exchange
 
 void WorkerService::Heartbeat(v1::HeartbeatRequest request, ExchangePtr exchange) {
   if (absl::Status status = Validate(request); !status.ok()) return exchange->Refuse(status);
+  edge_->workers()->Heard(request.worker());
+  const bool drained = edge_->workers()->IsDrained(request.worker());
   engine::Command command = ToCommand(request);
   edge_->Submit<engine::HeartbeatReply>(
       std::move(exchange), std::move(command),
-      [request = std::move(request)](engine::HeartbeatReply&& reply, Exchange& to) {
+      [drained, request = std::move(request)](engine::HeartbeatReply&& reply, Exchange& to) {
         if (reply.statuses.size() != static_cast<size_t>(request.leases_size())) {
           return to.Refuse(absl::InternalError("heartbeats and answers differ in number"));
         }
         v1::HeartbeatResponse response;
         ToResults(request.leases(), reply, response.mutable_results());
-        response.set_draining(reply.draining);
+        response.set_draining(reply.draining || drained);
         *response.mutable_next_interval() = DurationOfMillis(reply.next_interval_ms);
         to.Reply(response);
       });

@@ -37,7 +37,7 @@ WorkerStream::WorkerStream(WorkerStreamContext context, StreamTransport* transpo
       outbox_(engine::kDefaultReplyBytes) {}
 
 void WorkerStream::Begin() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto session = context_.edge->sessions()->Open(weak_from_this());
   if (!session.ok()) return EndWith(session.status());
   session_ = *session;
@@ -47,7 +47,7 @@ void WorkerStream::Begin() {
 void WorkerStream::OnMessage(v1::StreamJobsRequest message) {
   uint64_t continued = 0;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     reading_ = false;
     if (phase_ != Phase::kHello && phase_ != Phase::kOpen) return;
     last_message_ms_ = context_.edge->clock()->BootMs();
@@ -98,18 +98,22 @@ absl::Status WorkerStream::Hello(v1::Hello hello) {
   engine::HeartbeatCommand renew = ToCommand(held, hello_.worker(), session_);
   const size_t bytes = held.ByteSizeLong();
   Submit(std::move(renew), 1, bytes,
-         [held = std::move(held)](WorkerStream& self, engine::Outcome outcome) {
-           const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
-           if (outcome.status.ok() && reply == nullptr) {
-             outcome.status = absl::InternalError(kAnswerForm);
-           }
-           if (!outcome.status.ok()) return self.EndWith(std::move(outcome.status));
-           v1::Welcome welcome;
-           welcome.set_session(static_cast<int64_t>(self.session_));
-           ToResults(held.leases(), *reply, welcome.mutable_held());
-           self.outbox_.SetWelcome(std::move(welcome));
-           self.MayPoll();
-         });
+         [held = std::move(held)](WorkerStream& self, engine::Outcome outcome)
+             ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
+               const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
+               if (outcome.status.ok() && reply == nullptr) {
+                 outcome.status = absl::InternalError(kAnswerForm);
+               }
+               if (!outcome.status.ok()) return self.EndWith(std::move(outcome.status));
+               v1::Welcome welcome;
+               welcome.set_session(static_cast<int64_t>(self.session_));
+               ToResults(held.leases(), *reply, welcome.mutable_held());
+               self.outbox_.SetWelcome(std::move(welcome));
+               if (self.context_.edge->workers()->IsDrained(self.hello_.worker())) {
+                 self.TellDrain(v1::DRAIN_REASON_WORKER);
+               }
+               self.MayPoll();
+             });
   if (hello_.previous_session() != 0) {
     // What was pushed to it and is not among the held never arrived.
     engine::EndSessionCommand rest;
@@ -143,10 +147,12 @@ void WorkerStream::Leave() {
   engine::EndSessionCommand end;
   end.session = session_;
   end.worker = hello_.worker();
-  Submit(std::move(end), 1, 0, [](WorkerStream& self, engine::Outcome outcome) {
-    self.goodbye_under_way_ = false;
-    self.goodbye_applied_ = outcome.status.ok();  // else again at the next tick
-  });
+  Submit(std::move(end), 1, 0,
+         [](WorkerStream& self, engine::Outcome outcome)
+             ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
+               self.goodbye_under_way_ = false;
+               self.goodbye_applied_ = outcome.status.ok();  // else again at the next tick
+             });
 }
 
 void WorkerStream::MayPoll() {
@@ -177,7 +183,7 @@ void WorkerStream::MayPoll() {
   call.command = std::move(lease);
   call.abandoned = [poll = poll_] { return poll->withdrawn.load(); };
   call.done = [self = shared_from_this(), poll = poll_](engine::Outcome outcome) {
-    const std::lock_guard<std::mutex> lock(self->mutex_);
+    const MutexLock lock(self->mutex_);
     self->OnLeases(poll, std::move(outcome));
     self->MayPoll();
     self->MayWrite();
@@ -258,7 +264,7 @@ void WorkerStream::MayWrite() {
 }
 
 void WorkerStream::OnWritten(bool ok) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   writing_ = false;
   stuck_ = false;
   context_.answers->Give(std::exchange(writing_bytes_, 0));
@@ -306,13 +312,13 @@ void WorkerStream::TellDrain(v1::DrainReason reason) {
 }
 
 void WorkerStream::OnBadMessage(const absl::Status& status) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   reading_ = false;
   EndWith(status);
 }
 
 void WorkerStream::OnReadsEnded() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   reading_ = false;
   reads_ended_ = true;
   reads_ended_ms_ = context_.edge->clock()->BootMs();
@@ -323,7 +329,7 @@ void WorkerStream::OnReadsEnded() {
 }
 
 void WorkerStream::OnBroken() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ == Phase::kOver) return;
   const bool lost = phase_ == Phase::kOpen;
   const int64_t silence_ms = context_.edge->clock()->BootMs() - last_message_ms_;
@@ -342,13 +348,13 @@ void WorkerStream::OnBroken() {
 }
 
 void WorkerStream::Detach() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   transport_ = nullptr;
   if (phase_ != Phase::kOver) BecomeOver(absl::CancelledError("the stream is gone"));
 }
 
 void WorkerStream::OnVerdict(const engine::SessionVerdict& verdict) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen) return;
   v1::HeartbeatResult result;
   result.set_job(JobName(verdict.queue, verdict.job_id));
@@ -359,7 +365,7 @@ void WorkerStream::OnVerdict(const engine::SessionVerdict& verdict) {
 }
 
 void WorkerStream::OnTick(int64_t now_ms) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ == Phase::kOver || transport_ == nullptr) return;
   if (phase_ == Phase::kHello && now_ms - last_message_ms_ > engine::kHelloMs) {
     EndWith(engine::MakeError(engine::Reason::kInvalidRequest, "hello: did not come in time"));
@@ -392,14 +398,19 @@ void WorkerStream::OnTick(int64_t now_ms) {
 }
 
 void WorkerStream::OnDrain(runtime::DrainCause cause) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen) return;
   TellDrain(cause == runtime::DrainCause::kServer ? v1::DRAIN_REASON_SERVER
                                                   : v1::DRAIN_REASON_WORKER);
 }
 
+int64_t WorkerStream::LastHeardMs() const {
+  const MutexLock lock(mutex_);
+  return last_message_ms_;
+}
+
 void WorkerStream::OnEnd(bool continued) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   EndWith(continued ? absl::OkStatus() : Draining());
 }
 

@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +31,7 @@
 #include "server/api/stream_outbox.h"
 #include "server/runtime/sessions.h"
 #include "stint/v1/worker_service.pb.h"
+#include "sync/mutex.h"
 
 namespace stint::api {
 
@@ -82,6 +82,7 @@ class WorkerStream final : public runtime::Session,
   void OnTick(int64_t now_ms) override;
   void OnDrain(runtime::DrainCause cause) override;
   void OnEnd(bool continued) override;
+  int64_t LastHeardMs() const override;
 
  private:
   enum class Phase { kHello, kOpen, kLeaving, kEnding, kOver };
@@ -90,66 +91,69 @@ class WorkerStream final : public runtime::Session,
     std::atomic<bool> withdrawn = false;
     bool last_in_line = false;
   };
-  // All of these need the mutex.
-  absl::Status Hello(v1::Hello hello);
+  absl::Status Hello(v1::Hello hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // worker_stream_operations.cc
-  void Enqueue(v1::StreamEnqueue enqueue);
-  void Settle(v1::StreamJobsRequest* message);
-  void Heartbeat(const v1::StreamHeartbeat& heartbeat);
-  absl::Status AddCredit(const v1::Credit& credit);
-  void Leave();
-  // Hands an operation to the engine. `answer` is called under the mutex with what it came to, a
-  // refusal included.
-  void Submit(engine::Command command, size_t operations, size_t bytes,
-              std::function<void(WorkerStream&, engine::Outcome)> answer);
-  void MayPoll();
-  void OnLeases(const std::shared_ptr<Poll>& poll, engine::Outcome outcome);
-  void WithdrawPoll();
-  void ReleaseUnwritten();
-  void MayRead();
-  void MayWrite();
-  void MayFinish();
-  void EndWith(absl::Status status);
+  void Enqueue(v1::StreamEnqueue enqueue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Settle(v1::StreamJobsRequest* message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Heartbeat(const v1::StreamHeartbeat& heartbeat) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddCredit(const v1::Credit& credit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What an operation came to, a refusal included; called under the mutex.
+  using Answer = std::function<void(WorkerStream&, engine::Outcome)>;
+  // Hands an operation to the engine.
+  void Submit(engine::Command command, size_t operations, size_t bytes, Answer answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Answered(size_t operations, size_t bytes, const Answer& answer, engine::Outcome outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MayPoll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnLeases(const std::shared_ptr<Poll>& poll, engine::Outcome outcome)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WithdrawPoll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseUnwritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MayRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MayWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MayFinish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWith(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The broker, or an operator, wants no more jobs to go to this session.
-  void TellDrain(v1::DrainReason reason);
-  void BecomeOver(const absl::Status& status);
+  void TellDrain(v1::DrainReason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BecomeOver(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const WorkerStreamContext context_;
-  mutable std::mutex mutex_;
-  StreamTransport* transport_;
-  Phase phase_ = Phase::kHello;
-  absl::Status end_status_;
-  uint64_t session_ = 0;
-  v1::Hello hello_;
-  int64_t lease_ms_ = 0;
-  int64_t loss_grace_ms_ = 0;
+  mutable Mutex mutex_;
+  StreamTransport* transport_ ABSL_GUARDED_BY(mutex_);
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kHello;
+  absl::Status end_status_ ABSL_GUARDED_BY(mutex_);
+  uint64_t session_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::Hello hello_ ABSL_GUARDED_BY(mutex_);
+  int64_t lease_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t loss_grace_ms_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // The worker's half.
-  int64_t last_message_ms_;
-  bool silent_ = false;
-  bool reading_ = false;
-  bool reads_ended_ = false;
-  int64_t reads_ended_ms_ = 0;
-  size_t operations_ = 0;  // under way
-  size_t bytes_ = 0;       // of them
-  bool goodbye_applied_ = false;
-  bool goodbye_under_way_ = false;
+  int64_t last_message_ms_ ABSL_GUARDED_BY(mutex_);
+  bool silent_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reads_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t reads_ended_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t operations_ ABSL_GUARDED_BY(mutex_) = 0;  // under way
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // of them
+  bool goodbye_applied_ ABSL_GUARDED_BY(mutex_) = false;
+  bool goodbye_under_way_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Room for jobs.
-  int64_t credit_jobs_ = 0;
-  int64_t credit_bytes_ = engine::kDefaultCreditBytes;
-  std::shared_ptr<Poll> poll_;
+  int64_t credit_jobs_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t credit_bytes_ ABSL_GUARDED_BY(mutex_) = engine::kDefaultCreditBytes;
+  std::shared_ptr<Poll> poll_ ABSL_GUARDED_BY(mutex_);
   // After a refusal: not before the next tick.
-  bool poll_at_tick_ = false;
-  bool draining_ = false;
+  bool poll_at_tick_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Our half.
-  StreamOutbox outbox_;
-  bool writing_ = false;
-  size_t writing_bytes_ = 0;
-  int64_t write_began_ms_ = 0;
+  StreamOutbox outbox_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t write_began_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // The write under way has taken a third of a lease.
-  bool stuck_ = false;
+  bool stuck_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace stint::api

@@ -29,17 +29,18 @@ void WorkerStream::Enqueue(v1::StreamEnqueue enqueue) {
   }
   const size_t bytes = enqueue.ByteSizeLong();
   Submit(ToCommand(std::move(*enqueue.mutable_request()), context_.identity), 1, bytes,
-         [id](WorkerStream& self, engine::Outcome outcome) {
-           const auto* reply = std::get_if<engine::EnqueueReply>(&outcome.body);
-           if (outcome.status.ok() && (reply == nullptr || reply->jobs.size() != 1)) {
-             outcome.status = absl::InternalError(kAnswerForm);
-           }
-           if (!outcome.status.ok()) return self.outbox_.Add(ErrorAnswer(id, outcome.status));
-           v1::StreamAnswer answer;
-           answer.set_id(id);
-           *answer.mutable_enqueue() = ToEnqueueResponse(reply->queue, reply->jobs.front());
-           self.outbox_.Add(std::move(answer));
-         });
+         [id](WorkerStream& self, engine::Outcome outcome)
+             ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
+               const auto* reply = std::get_if<engine::EnqueueReply>(&outcome.body);
+               if (outcome.status.ok() && (reply == nullptr || reply->jobs.size() != 1)) {
+                 outcome.status = absl::InternalError(kAnswerForm);
+               }
+               if (!outcome.status.ok()) return self.outbox_.Add(ErrorAnswer(id, outcome.status));
+               v1::StreamAnswer answer;
+               answer.set_id(id);
+               *answer.mutable_enqueue() = ToEnqueueResponse(reply->queue, reply->jobs.front());
+               self.outbox_.Add(std::move(answer));
+             });
 }
 
 void WorkerStream::Settle(v1::StreamJobsRequest* message) {
@@ -57,23 +58,25 @@ void WorkerStream::Settle(v1::StreamJobsRequest* message) {
   }
   if (ids.empty()) return;
   const size_t operations = ids.size();
-  Submit(std::move(command), operations, bytes,
-         [ids = std::move(ids)](WorkerStream& self, engine::Outcome outcome) {
-           const auto* reply = std::get_if<engine::SettleReply>(&outcome.body);
-           if (outcome.status.ok() && (reply == nullptr || reply->results.size() != ids.size())) {
-             outcome.status = absl::InternalError(kAnswerForm);
-           }
-           for (size_t i = 0; i < ids.size(); ++i) {
-             if (!outcome.status.ok()) {
-               self.outbox_.Add(ErrorAnswer(ids[i], outcome.status));
-               continue;
-             }
-             v1::StreamAnswer answer;
-             answer.set_id(ids[i]);
-             *answer.mutable_settle() = ToSettleResult(reply->results[i]);
-             self.outbox_.Add(std::move(answer));
-           }
-         });
+  Submit(
+      std::move(command), operations, bytes,
+      [ids = std::move(ids)](WorkerStream& self, engine::Outcome outcome)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
+            const auto* reply = std::get_if<engine::SettleReply>(&outcome.body);
+            if (outcome.status.ok() && (reply == nullptr || reply->results.size() != ids.size())) {
+              outcome.status = absl::InternalError(kAnswerForm);
+            }
+            for (size_t i = 0; i < ids.size(); ++i) {
+              if (!outcome.status.ok()) {
+                self.outbox_.Add(ErrorAnswer(ids[i], outcome.status));
+                continue;
+              }
+              v1::StreamAnswer answer;
+              answer.set_id(ids[i]);
+              *answer.mutable_settle() = ToSettleResult(reply->results[i]);
+              self.outbox_.Add(std::move(answer));
+            }
+          });
 }
 
 void WorkerStream::Heartbeat(const v1::StreamHeartbeat& heartbeat) {
@@ -81,49 +84,49 @@ void WorkerStream::Heartbeat(const v1::StreamHeartbeat& heartbeat) {
     return outbox_.Add(ErrorAnswer(heartbeat.id(), status));
   }
   Submit(ToCommand(heartbeat, hello_.worker(), session_), 1, heartbeat.ByteSizeLong(),
-         [heartbeat](WorkerStream& self, engine::Outcome outcome) {
-           const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
-           if (outcome.status.ok() && reply == nullptr) {
-             outcome.status = absl::InternalError(kAnswerForm);
-           }
-           if (!outcome.status.ok()) {
-             return self.outbox_.Add(ErrorAnswer(heartbeat.id(), outcome.status));
-           }
-           v1::StreamAnswer answer;
-           answer.set_id(heartbeat.id());
-           v1::HeartbeatResponse* response = answer.mutable_heartbeat();
-           ToResults(heartbeat.leases(), *reply, response->mutable_results());
-           response->set_draining(reply->draining || self.draining_);
-           *response->mutable_next_interval() = DurationOfMillis(reply->next_interval_ms);
-           self.outbox_.Add(std::move(answer));
-         });
+         [heartbeat](WorkerStream& self, engine::Outcome outcome)
+             ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
+               const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
+               if (outcome.status.ok() && reply == nullptr) {
+                 outcome.status = absl::InternalError(kAnswerForm);
+               }
+               if (!outcome.status.ok()) {
+                 return self.outbox_.Add(ErrorAnswer(heartbeat.id(), outcome.status));
+               }
+               v1::StreamAnswer answer;
+               answer.set_id(heartbeat.id());
+               v1::HeartbeatResponse* response = answer.mutable_heartbeat();
+               ToResults(heartbeat.leases(), *reply, response->mutable_results());
+               response->set_draining(reply->draining || self.draining_);
+               *response->mutable_next_interval() = DurationOfMillis(reply->next_interval_ms);
+               self.outbox_.Add(std::move(answer));
+             });
 }
 
-void WorkerStream::Submit(engine::Command command, size_t operations, size_t bytes,
-                          std::function<void(WorkerStream&, engine::Outcome)> answer) {
+void WorkerStream::Submit(engine::Command command, size_t operations, size_t bytes, Answer answer) {
   if (operations_ == 0) context_.calls->Begin();
   operations_ += operations;
   bytes_ += bytes;
-  // Counts down, whatever the outcome.
-  auto done = [self = shared_from_this(), operations, bytes, answer](engine::Outcome outcome,
-                                                                     bool under_mutex) {
-    std::unique_lock<std::mutex> lock(self->mutex_, std::defer_lock);
-    if (!under_mutex) lock.lock();
-    self->operations_ -= operations;
-    self->bytes_ -= bytes;
-    answer(*self, std::move(outcome));
-    if (self->operations_ == 0) self->context_.calls->End();
-    if (under_mutex) return;  // whoever submitted goes on
+  runtime::Call call;
+  call.command = std::move(command);
+  call.bytes = bytes;
+  call.done = [self = shared_from_this(), operations, bytes, answer](engine::Outcome outcome) {
+    const MutexLock lock(self->mutex_);
+    self->Answered(operations, bytes, answer, std::move(outcome));
     self->MayRead();
     self->MayWrite();
     self->MayFinish();
   };
-  runtime::Call call;
-  call.command = std::move(command);
-  call.bytes = bytes;
-  call.done = [done](engine::Outcome outcome) { done(std::move(outcome), false); };
   absl::Status status = context_.edge->Submit(std::move(call));
-  if (!status.ok()) done({std::move(status), {}}, true);
+  if (!status.ok()) Answered(operations, bytes, answer, {std::move(status), {}});
+}
+
+void WorkerStream::Answered(size_t operations, size_t bytes, const Answer& answer,
+                            engine::Outcome outcome) {
+  operations_ -= operations;
+  bytes_ -= bytes;
+  answer(*this, std::move(outcome));
+  if (operations_ == 0) context_.calls->End();
 }
 
 }  // namespace stint::api

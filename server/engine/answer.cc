@@ -38,6 +38,16 @@ void Store(const JobReply& reply, record::StoredAnswer* stored) {
   *stored->mutable_settings() = reply.settings;
 }
 
+void Store(const BatchReply& reply, record::StoredAnswer* stored) {
+  record::BatchAnswer* batch = stored->mutable_batch();
+  batch->set_changed(reply.changed);
+  batch->set_moved(reply.moved);
+  batch->set_cancelling(reply.cancelling);
+  batch->set_queue(reply.queue_id);
+  batch->set_bound(reply.bound);
+  batch->set_next_sequence(reply.next_sequence);
+}
+
 EnqueueReply LoadEnqueue(const record::StoredAnswer& stored) {
   EnqueueReply reply;
   reply.queue = stored.queue();
@@ -48,7 +58,15 @@ EnqueueReply LoadEnqueue(const record::StoredAnswer& stored) {
 }
 
 // Numbers in StoredAnswer.kind. Never reused.
-enum Kind : int32_t { kEmpty = 0, kEnqueue = 1, kState = 2, kQueue = 3, kPurge = 4, kJob = 5 };
+enum Kind : int32_t {
+  kEmpty = 0,
+  kEnqueue = 1,
+  kState = 2,
+  kQueue = 3,
+  kPurge = 4,
+  kJob = 5,
+  kBatch = 6
+};
 
 }  // namespace
 
@@ -71,6 +89,9 @@ record::StoredAnswer StoreAnswer(const ReplyBody& body) {
           Store(reply, &stored);
         } else if constexpr (std::is_same_v<Reply, JobReply>) {
           stored.set_kind(kJob);
+          Store(reply, &stored);
+        } else if constexpr (std::is_same_v<Reply, BatchReply>) {
+          stored.set_kind(kBatch);
           Store(reply, &stored);
         } else {
           stored.set_kind(kEmpty);
@@ -98,6 +119,11 @@ ReplyBody LoadAnswer(const record::StoredAnswer& stored) {
       reply.job.state = stored.job_state();
       reply.settings = stored.settings();
       return reply;
+    }
+    case kBatch: {
+      const record::BatchAnswer& batch = stored.batch();
+      return BatchReply{batch.changed(), batch.moved(), batch.cancelling(),
+                        batch.queue(),   batch.bound(), batch.next_sequence()};
     }
     default:
       return EmptyReply{};

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/engine/types.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
@@ -69,6 +70,8 @@ struct LeaseCommand {
 struct HeartbeatItem {
   JobRef job;
   int64_t token = 0;
+  // nullopt: as it was.
+  std::optional<std::string> progress = std::nullopt;
 };
 
 struct HeartbeatCommand {
@@ -134,6 +137,35 @@ struct UpdateJobCommand {
   RequestKey request;
 };
 
+// One step of a change to many jobs of one queue. A read of the stable view beside the thread
+// of decisions (server/api/job_batch) proposes the jobs; each is looked at again on apply.
+// What the read went by and what is not looked at again never changes: kind, labels, times.
+struct BatchCommand {
+  enum class Operation : int32_t { kCancel = 1, kRedrive = 2, kDelete = 3 };
+  std::string queue;
+  Operation operation = Operation::kCancel;
+  // kDelete: also jobs that workers hold.
+  bool force = false;
+  bool dry_run = false;
+  RequestKey request;
+  // Why the read could not be made: the answer, unless the call is a repeated one.
+  absl::Status refusal;
+  // The id that `queue` had for the read.
+  uint32_t queue_id = 0;
+  // The last state change there was at the first step of the run. A job that entered its
+  // state later is passed over; every other one is still as the read saw it.
+  uint64_t bound = 0;
+  std::vector<uint64_t> sequences;
+  // Where the next step begins; 0: there is none.
+  uint64_t next_sequence = 0;
+};
+
+// How far the holder of a lease says it is.
+struct ProgressCommand {
+  storage::JobKey job;
+  int64_t token = 0;
+};
+
 // Answered when the job has ended, or as it is after wait_ms.
 struct WaitJobCommand {
   JobRef job;
@@ -182,6 +214,9 @@ struct QueueStatsCommand {
 
 struct ServerInfoCommand {};
 
+// How many leases each worker holds.
+struct WorkerLeasesCommand {};
+
 // What time makes due. The engine hands these out (Engine::DueCommands); each checks again
 // on apply that the world is still as it was.
 struct LapseCommand {
@@ -221,9 +256,10 @@ struct ForgetQueueCommand {
 using Command =
     std::variant<EnqueueCommand, LeaseCommand, HeartbeatCommand, SettleCommand, EndSessionCommand,
                  CancelCommand, RedriveCommand, DeleteJobCommand, UpdateJobCommand, WaitJobCommand,
-                 CreateQueueCommand, UpdateQueueCommand, DeleteQueueCommand, PauseQueueCommand,
-                 PurgeQueueCommand, QueueStatsCommand, ServerInfoCommand, LapseCommand,
-                 RevokeCommand, PromoteCommand, ExpireCommand, RetentionCommand, PurgeStepCommand,
+                 BatchCommand, ProgressCommand, CreateQueueCommand, UpdateQueueCommand,
+                 DeleteQueueCommand, PauseQueueCommand, PurgeQueueCommand, QueueStatsCommand,
+                 ServerInfoCommand, WorkerLeasesCommand, LapseCommand, RevokeCommand,
+                 PromoteCommand, ExpireCommand, RetentionCommand, PurgeStepCommand,
                  DropBucketsCommand, ForgetQueueCommand>;
 
 }  // namespace stint::engine

@@ -160,6 +160,8 @@ std::optional<Result> Engine::RepeatLease(const LeaseCommand& command, uint64_t 
 GrantedLease Engine::Grant(QueueState* queue, JobRow* row, const LeaseCommand& command,
                            uint64_t request_hash, const Now& now) {
   const record::QueueSettings& settings = queue->record.settings();
+  Note(*queue, JobEvent::kGranted);
+  NoteTime(*queue, JobTime::kWait, now.broker_ms - row->state.ready_ms());
   record::JobState after = row->state;
   ClearOwner(&after);
   after.set_state(static_cast<int32_t>(JobState::kLeased));

@@ -92,11 +92,13 @@ Result Engine::Handle(const LapseCommand& command, const Now& now) {
   if (read != Read::kFound || !Allows(JobState::kLeased, Event::kLapse)) {
     return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
   }
+  Note(*queue, JobEvent::kLapsed);
   record::JobState after = row.state;
   AddAttempt(row.state, AttemptOutcome::kLeaseLapsed, "", now, &after);
   after.set_total_losses(after.total_losses() + 1);
   after.set_consecutive_losses(after.consecutive_losses() + 1);
   const record::QueueSettings& settings = queue->record.settings();
+  if (!after.cancel_requested()) Note(*queue, JobEvent::kLoss);
   if (after.cancel_requested()) {
     End(queue, &row, std::move(after), EndReason::kCancelledByClient, "", now);
   } else if (after.consecutive_losses() >= MaxLosses(row.record, after, settings)) {
@@ -133,6 +135,8 @@ Result Engine::Handle(const RevokeCommand& command, const Now& now) {
     return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
   }
   record::JobState after = row.state;
+  Note(*queue,
+       lease->state.cancel_requested() ? JobEvent::kRevokedCancel : JobEvent::kRevokedRunLimit);
   Tell(*queue, row, lease->state.cancel_requested() ? LeaseStatus::kLost : LeaseStatus::kRunLimit);
   if (lease->state.cancel_requested()) {
     End(queue, &row, std::move(after), EndReason::kCancelledByClient, "", now);
@@ -191,7 +195,6 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
     rows.push_back(std::move(due));
   }
   if (reads.unknown) return Result::NeedsRows();
-
   absl::Status unreadable;
   for (Due& due : rows) {
     if (due.read == Read::kCorrupt) {
@@ -203,6 +206,7 @@ Result Engine::Handle(const PromoteCommand& command, const Now& now) {
       tables_.DropIndexRow(due.key);
       continue;
     }
+    NoteTime(*due.queue, JobTime::kPromotionLag, now_ms - due.at.due_ms);
     record::JobState after = due.row.state;
     after.set_state(storage::kStateReady);
     if (command.wall) {
@@ -294,6 +298,7 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   int64_t count = dead ? c.dead() : c.completed() + c.cancelled();
   int64_t bytes = dead ? c.dead_bytes() : c.finished_bytes();
   std::vector<JobRow> old;
+  std::vector<JobEvent> why;  // for each of `old`
   Reads reads;
   int64_t next_ms = INT64_MAX;
   int64_t seen_ms = oldest_ms;
@@ -312,6 +317,10 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
     JobRow job;
     const Read read = reads.Add(ReadJob(*queue, {queue->id, at->sequence}, &job));
     if (read == Read::kFound) {
+      why.push_back(due_ms <= now.broker_ms ? JobEvent::kRemovedAge
+                    : count > limits.count  ? JobEvent::kRemovedCount
+                    : bytes > limits.bytes  ? JobEvent::kRemovedBytes
+                                            : JobEvent::kRemovedSpace);
       --count;
       bytes -= job.record.size_bytes() + job.state.result_bytes();
       old.push_back(std::move(job));
@@ -319,6 +328,7 @@ Result Engine::Handle(const RetentionCommand& command, const Now& now) {
   }
   if (reads.unknown) return Result::NeedsRows();
   for (const JobRow& job : old) Remove(queue, job, now);
+  for (const JobEvent event : why) Note(*queue, event);
   if (!dead)
     queue->give_up = std::max<int64_t>(0, queue->give_up - static_cast<int64_t>(old.size()));
   oldest_ms = seen_ms;

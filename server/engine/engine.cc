@@ -69,6 +69,7 @@ void Engine::FinishGroup(const GroupStamp& stamp) {
   for (const uint32_t id : std::exchange(changed_queues_, {})) {
     QueueState* queue = FindQueue(id);
     if (queue == nullptr) continue;  // removed in the same group
+    if (queue->counters_changed || !queue->told) NoteDepths(queue);
     if (queue->record_changed) tables_.PutQueue(id, queue->record);
     if (queue->counters_changed) tables_.PutCounters(id, queue->counters);
     queue->record_changed = queue->counters_changed = false;

@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -30,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "server/engine/command.h"
+#include "server/engine/effects.h"
 #include "server/engine/lease_table.h"
 #include "server/engine/limits.h"
 #include "server/engine/outcome.h"
@@ -124,6 +126,9 @@ class Engine {
   // without writes.
   void FinishGroup(const GroupStamp& stamp);
 
+  // What was done since the last call, for counting; after a Load, what is there.
+  GroupEffects TakeEffects() { return std::exchange(effects_, {}); }
+
   // Queues in which jobs became ready since the last call.
   std::vector<std::string> TakeWoken();
   // How many jobs of a queue a worker could take now; 0 if it is paused or unknown.
@@ -172,6 +177,8 @@ class Engine {
     int64_t forget_ms = INT64_MAX;
     bool record_changed = false;
     bool counters_changed = false;
+    // Its name went out with the effects of a group.
+    bool told = false;
   };
   struct JobRow {
     storage::JobKey key;
@@ -215,7 +222,7 @@ class Engine {
   };
 
   // Handlers, one a command. enqueue.cc dispatch.cc settle.cc heartbeat.cc job_admin.cc
-  // queue_admin.cc session.cc due.cc
+  // job_batch.cc queue_admin.cc session.cc due.cc
   Result Handle(const EnqueueCommand& command, const Now& now);
   Result Handle(const LeaseCommand& command, const Now& now);
   Result Handle(const HeartbeatCommand& command, const Now& now);
@@ -226,6 +233,8 @@ class Engine {
   Result Handle(const DeleteJobCommand& command, const Now& now);
   Result Handle(const UpdateJobCommand& command, const Now& now);
   Result Handle(const WaitJobCommand& command, const Now& now);
+  Result Handle(const BatchCommand& command, const Now& now);
+  Result Handle(const ProgressCommand& command, const Now& now);
   Result Handle(const CreateQueueCommand& command, const Now& now);
   Result Handle(const UpdateQueueCommand& command, const Now& now);
   Result Handle(const DeleteQueueCommand& command, const Now& now);
@@ -233,6 +242,7 @@ class Engine {
   Result Handle(const PurgeQueueCommand& command, const Now& now);
   Result Handle(const QueueStatsCommand& command, const Now& now);
   Result Handle(const ServerInfoCommand& command, const Now& now);
+  Result Handle(const WorkerLeasesCommand& command, const Now& now);
   Result Handle(const LapseCommand& command, const Now& now);
   Result Handle(const RevokeCommand& command, const Now& now);
   Result Handle(const PromoteCommand& command, const Now& now);
@@ -279,6 +289,13 @@ class Engine {
   void NoteEmpty(QueueState* queue, const Now& now);
   void ScheduleRetention(QueueState* queue, storage::EndedClass ended, int64_t ms);
   uint64_t NextSequence() { return next_sequence_++; }
+  void Note(const QueueState& queue, JobEvent event, int64_t jobs = 1) {
+    effects_.counts.push_back({queue.id, event, jobs});
+  }
+  void NoteTime(const QueueState& queue, JobTime time, int64_t ms) {
+    effects_.times.push_back({queue.id, time, ms});
+  }
+  void NoteDepths(QueueState* queue);
 
   // Pieces of the job's life shared by handlers (transition.cc).
   static void ClearOwner(record::JobState* state);
@@ -292,11 +309,20 @@ class Engine {
                         record::JobState* after, EndReason* reason);
   JobSnapshot Snapshot(const QueueState& queue, const JobRow& row) const;
 
+  // job_admin.cc, for jobs whose state allows it.
+  // Ends the job, or has its worker told; false: that was done before.
+  bool Cancel(QueueState* queue, JobRow* row, const Now& now);
+  void Redrive(QueueState* queue, JobRow* row, const Now& now);
+  void Delete(QueueState* queue, const JobRow& row, const Now& now);
+  // job_batch.cc
+  void Change(BatchCommand::Operation operation, QueueState* queue, JobRow* row, const Now& now);
+
   // settle.cc
   SettleResult SettleOne(const SettleItem& item, const Now& now);
   SettleResult Accept(QueueState* queue, JobRow* row, const SettleItem& item, const Now& now);
   // The answer that a job gave before it was removed.
   std::optional<SettleResult> RepeatRemoved(const QueueState* queue, const SettleItem& item) const;
+  void NoteSettle(const QueueState& queue, const record::JobState& before, const Now& now);
   SettleResult RefuseSettle(const QueueState& queue, const JobRow& row, const SettleItem& item);
 
   // session.cc
@@ -353,6 +379,7 @@ class Engine {
   std::vector<QueueState*> claimed_;
   absl::btree_set<std::string> woken_;
   std::vector<EndedJob> ended_;
+  GroupEffects effects_;
   std::vector<SessionVerdict> verdicts_;
 
   absl::btree_map<storage::JobKey, int> watched_;

@@ -113,6 +113,7 @@ Result Engine::Handle(const EnqueueCommand& command, const Now& now) {
 
   if (queue == nullptr) queue = AddQueue(command.queue, true, now);
   for (const JobRow& row : purged) tables_.RemoveJob(row.key, row.record, row.state);
+  Note(*queue, JobEvent::kEnqueued, static_cast<int64_t>(command.jobs.size()));
   EnqueueReply reply;
   reply.queue = command.queue;
   reply.jobs.reserve(command.jobs.size());

@@ -41,6 +41,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           row.state.owner_token() != 0 && row.state.owner_token() == item.token &&
           Allows(static_cast<JobState>(row.state.state()), Event::kRenew)) {
         Move(queue, &row, TakeBackLapse(row.state), now);
+        Note(*queue, JobEvent::kLateRenewal);
         leases_.Put(key, {row.state, 0, row.state.lease_request(), 0});
         lease = leases_.Find(key);
       }
@@ -50,6 +51,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
       leases_.SetSession(key, command.session);
       shortest = std::min(shortest, lease->state.lease_duration_ms());
+      if (item.progress.has_value()) leases_.SetProgress(lease, *item.progress);
       status =
           lease->state.cancel_requested() ? LeaseStatus::kCancelRequested : LeaseStatus::kRenewed;
     } else if (queue != nullptr) {
@@ -58,6 +60,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
         status = LeaseStatus::kRunLimit;
       }
     }
+    ++effects_.heartbeats[static_cast<size_t>(status)];
     reply.statuses.push_back(status);
   }
   reply.next_interval_ms = shortest == INT64_MAX ? kIdleHeartbeatMs : shortest / 3;

@@ -32,6 +32,44 @@ Result WrongState(const JobRef& job, const record::JobState& state, absl::string
 
 }  // namespace
 
+bool Engine::Cancel(QueueState* queue, JobRow* row, const Now& now) {
+  if (row->state.state() != storage::kStateLeased) {
+    End(queue, row, row->state, EndReason::kCancelledByClient, "", now);
+    return true;
+  }
+  if (row->state.cancel_requested()) return false;
+  record::JobState after = row->state;
+  after.set_cancel_requested(true);
+  after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
+  Move(queue, row, std::move(after), now);
+  Tell(*queue, *row, LeaseStatus::kCancelRequested);
+  return true;
+}
+
+void Engine::Redrive(QueueState* queue, JobRow* row, const Now& now) {
+  Note(*queue, JobEvent::kRedriven);
+  record::JobState after = row->state;
+  ClearOwner(&after);
+  after.set_state(static_cast<int32_t>(JobState::kReady));
+  after.set_ready_ms(now.broker_ms);
+  after.set_failures(0);
+  after.set_consecutive_losses(0);
+  after.clear_end_reason();
+  after.clear_end_ms();
+  after.clear_end_wall_ms();
+  after.clear_kind_releases();
+  // An expiry that was in force before does not apply to a revived job.
+  after.set_started(true);
+  Move(queue, row, std::move(after), now);
+}
+
+void Engine::Delete(QueueState* queue, const JobRow& row, const Now& now) {
+  if (row.state.state() == storage::kStateLeased) Note(*queue, JobEvent::kRevokedRemoved);
+  Note(*queue, JobEvent::kRemovedDeleted);
+  Tell(*queue, row, LeaseStatus::kLost);
+  Remove(queue, row, now);
+}
+
 Result Engine::Handle(const CancelCommand& command, const Now& now) {
   if (auto repeated = Repeated(command.request)) return *std::move(repeated);
   QueueState* queue = nullptr;
@@ -40,18 +78,9 @@ Result Engine::Handle(const CancelCommand& command, const Now& now) {
     return Unreadable(read, command.job);
   }
   const auto state = static_cast<JobState>(row.state.state());
-  StateReply reply{JobState::kCancelled};
-  if (state == JobState::kLeased) {
-    reply.state = JobState::kLeased;
-    if (!row.state.cancel_requested()) {
-      record::JobState after = row.state;
-      after.set_cancel_requested(true);
-      after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
-      Move(queue, &row, std::move(after), now);
-      Tell(*queue, row, LeaseStatus::kCancelRequested);
-    }
-  } else if (Allows(state, Event::kCancel)) {
-    End(queue, &row, row.state, EndReason::kCancelledByClient, "", now);
+  const StateReply reply{state == JobState::kLeased ? JobState::kLeased : JobState::kCancelled};
+  if (Allows(state, Event::kCancel)) {
+    Cancel(queue, &row, now);
   } else if (state != JobState::kCancelled) {
     return WrongState(command.job, row.state, "it has ended and cannot be cancelled");
   }
@@ -72,19 +101,7 @@ Result Engine::Handle(const RedriveCommand& command, const Now& now) {
   if (low_space_) return Result::Refused(LowSpace());
   absl::Status room = CheckRoom(*queue, 1, row.record.size_bytes());
   if (!room.ok()) return Result::Refused(std::move(room));
-  record::JobState after = row.state;
-  ClearOwner(&after);
-  after.set_state(static_cast<int32_t>(JobState::kReady));
-  after.set_ready_ms(now.broker_ms);
-  after.set_failures(0);
-  after.set_consecutive_losses(0);
-  after.clear_end_reason();
-  after.clear_end_ms();
-  after.clear_end_wall_ms();
-  after.clear_kind_releases();
-  // An expiry that was in force before does not apply to a revived job.
-  after.set_started(true);
-  Move(queue, &row, std::move(after), now);
+  Redrive(queue, &row, now);
   const StateReply reply{JobState::kReady};
   requests_.Remember(&tables_, command.request, reply, now.broker_ms);
   return Result::Done(reply);
@@ -101,8 +118,7 @@ Result Engine::Handle(const DeleteJobCommand& command, const Now& now) {
     return WrongState(command.job, row.state,
                       "a worker holds it; cancel it, or delete it with force");
   }
-  Tell(*queue, row, LeaseStatus::kLost);
-  Remove(queue, row, now);
+  Delete(queue, row, now);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
   return Result::Done(EmptyReply{});
 }
@@ -158,11 +174,20 @@ Result Engine::Handle(const WaitJobCommand& command, const Now& /*now*/) {
   }
   if (!storage::IsEnded(row.state.state()) && command.wait_ms > 0) return Result::Parked(row.key);
   JobReply reply{Snapshot(*queue, row), queue->record.settings()};
+  if (const Lease* lease = leases_.Find(row.key)) reply.progress = lease->progress;
   if (row.state.has_result()) {
     const Read read = tables_.Result(row.key, &reply.job.result);
     if (read == Read::kUnknown) return Result::NeedsRows();
   }
   return Result::Done(std::move(reply));
+}
+
+Result Engine::Handle(const ProgressCommand& command, const Now& /*now*/) {
+  const Lease* lease = leases_.Find(command.job);
+  if (lease == nullptr || lease->state.owner_token() != command.token) {
+    return Result::Done(ProgressReply{});
+  }
+  return Result::Done(ProgressReply{lease->progress});
 }
 
 }  // namespace stint::engine

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/engine/limits.h"
+
 namespace stint::engine {
 namespace {
 
@@ -23,6 +25,7 @@ void LeaseTable::Put(const storage::JobKey& job, Lease lease) {
   Remove(job);
   if (lease.request_hash != 0) by_request_[lease.request_hash].push_back(job);
   if (lease.session != 0) by_session_[lease.session].insert(job);
+  ++by_worker_[lease.state.worker()];
   const int64_t next = lease.NextMs();
   leases_.insert_or_assign(job, std::move(lease));
   Push({next, job});
@@ -41,13 +44,23 @@ const Lease* LeaseTable::Find(const storage::JobKey& job) const {
 void LeaseTable::Remove(const storage::JobKey& job) {
   const auto it = leases_.find(job);
   if (it == leases_.end()) return;
-  ForgetRequest(job, it->second.request_hash);
-  ForgetSession(job, it->second.session);
+  Forget(job, it->second);
   leases_.erase(it);
 }
 
-void LeaseTable::ForgetRequest(const storage::JobKey& job, uint64_t request_hash) {
-  const auto granted = by_request_.find(request_hash);
+void LeaseTable::SetProgress(Lease* lease, absl::string_view progress) {
+  if (lease->progress.has_value()) progress_bytes_ -= lease->progress->size();
+  lease->progress.reset();
+  if (progress.empty() || progress_bytes_ + progress.size() > kMaxKeptProgressBytes) return;
+  lease->progress = std::string(progress);
+  progress_bytes_ += progress.size();
+}
+
+void LeaseTable::Forget(const storage::JobKey& job, const Lease& lease) {
+  if (lease.progress.has_value()) progress_bytes_ -= lease.progress->size();
+  ForgetSession(job, lease.session);
+  ForgetWorker(lease.state.worker());
+  const auto granted = by_request_.find(lease.request_hash);
   if (granted == by_request_.end()) return;
   granted->second.erase(std::remove(granted->second.begin(), granted->second.end(), job),
                         granted->second.end());
@@ -64,6 +77,11 @@ void LeaseTable::ForgetSession(const storage::JobKey& job, uint64_t session) {
   if (of_session == by_session_.end()) return;
   of_session->second.erase(job);
   if (of_session->second.empty()) by_session_.erase(of_session);
+}
+
+void LeaseTable::ForgetWorker(const std::string& worker) {
+  const auto held = by_worker_.find(worker);
+  if (held != by_worker_.end() && --held->second == 0) by_worker_.erase(held);
 }
 
 std::vector<storage::JobKey> LeaseTable::OfSession(uint64_t session) const {
@@ -85,8 +103,7 @@ void LeaseTable::SetSession(const storage::JobKey& job, uint64_t session) {
 void LeaseTable::RemoveQueue(uint32_t queue) {
   absl::erase_if(leases_, [this, queue](const auto& lease) {
     if (lease.first.queue != queue) return false;
-    ForgetRequest(lease.first, lease.second.request_hash);
-    ForgetSession(lease.first, lease.second.session);
+    Forget(lease.first, lease.second);
     return true;
   });
 }
@@ -94,7 +111,9 @@ void LeaseTable::RemoveQueue(uint32_t queue) {
 void LeaseTable::Clear() {
   leases_.clear();
   by_request_.clear();
+  progress_bytes_ = 0;
   by_session_.clear();
+  by_worker_.clear();
   due_ = {};
 }
 

@@ -1,16 +1,19 @@
 // All live leases, in memory: the state of each leased job as its row has it, and the
-// deadline, which is nowhere else. Renewals touch only this table.
+// deadline and the progress, which are nowhere else. Renewals touch only this table.
 #ifndef STINT_SERVER_ENGINE_LEASE_TABLE_H_
 #define STINT_SERVER_ENGINE_LEASE_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <queue>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "storage/keys.h"
 #include "storage/record.pb.h"
 
@@ -24,6 +27,8 @@ struct Lease {
   uint64_t request_hash = 0;
   // The session that last renewed it; 0: none, as after a unary call or a restart.
   uint64_t session = 0;
+  // What its worker said last of how far it is; set by LeaseTable::SetProgress.
+  std::optional<std::string> progress = std::nullopt;
 
   // The next time anything happens to it by itself.
   int64_t NextMs() const;
@@ -35,6 +40,10 @@ class LeaseTable {
   Lease* Find(const storage::JobKey& job);
   const Lease* Find(const storage::JobKey& job) const;
   void Remove(const storage::JobKey& job);
+  // Keeps what a worker says of how far it is, empty: nothing. What would go beyond
+  // kMaxKeptProgressBytes for all leases together is not kept.
+  void SetProgress(Lease* lease, absl::string_view progress);
+  size_t progress_bytes() const { return progress_bytes_; }
   // Jobs whose live leases were granted by the call with this hash.
   std::vector<storage::JobKey> GrantedBy(uint64_t request_hash) const;
   // Jobs whose leases belong to a session.
@@ -45,6 +54,8 @@ class LeaseTable {
   void RemoveQueue(uint32_t queue);
   void Clear();
   size_t size() const { return leases_.size(); }
+  // How many each worker holds; none that holds none.
+  const absl::flat_hash_map<std::string, int64_t>& by_worker() const { return by_worker_; }
 
   // Looks at the lease again at `ms`, or earlier if it is due earlier.
   void Watch(const storage::JobKey& job, int64_t ms);
@@ -64,13 +75,17 @@ class LeaseTable {
     storage::JobKey job;
     bool operator>(const Entry& other) const { return ms > other.ms; }
   };
-  void ForgetRequest(const storage::JobKey& job, uint64_t request_hash);
+  // The part of Remove that concerns what is kept beside the lease.
+  void Forget(const storage::JobKey& job, const Lease& lease);
   void ForgetSession(const storage::JobKey& job, uint64_t session);
+  void ForgetWorker(const std::string& worker);
   void Push(const Entry& entry);
 
   absl::flat_hash_map<storage::JobKey, Lease> leases_;
   absl::flat_hash_map<uint64_t, std::vector<storage::JobKey>> by_request_;
+  size_t progress_bytes_ = 0;
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<storage::JobKey>> by_session_;
+  absl::flat_hash_map<std::string, int64_t> by_worker_;
   // At least one entry for each lease, not later than its NextMs(). Entries of leases that are
   // gone or were renewed go when they come up, or when there are far more of them than leases.
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> due_;

@@ -34,10 +34,15 @@ inline constexpr size_t kLargestMaxCallBytes = 128 << 20;
 
 // Calls.
 inline constexpr size_t kMaxBatchItems = 1000;
+// Jobs that one call of a batch change changes; it looks at kMaxRowsExaminedPerPage.
+inline constexpr int kMaxBatchChanges = 1000;
 inline constexpr int kMaxPageSize = 1000;
 inline constexpr int kDefaultPageSize = 100;
 inline constexpr int kMaxRowsExaminedPerPage = 10'000;
 inline constexpr size_t kMaxHeartbeatItems = 10'000;
+inline constexpr size_t kMaxProgressBytes = 4096;
+// Of all leases together: beyond it progress is not kept.
+inline constexpr size_t kMaxKeptProgressBytes = 64 << 20;
 inline constexpr size_t kMaxLeaseQueues = 10'000;
 inline constexpr int kMaxLeaseJobs = 1000;
 inline constexpr int64_t kDefaultReplyBytes = 3'670'016;  // 3.5 MiB
@@ -81,6 +86,11 @@ inline constexpr int64_t kDefaultStreamLossGraceMs = 5 * kSecondMs;
 inline constexpr int64_t kMaxStreamLossGraceMs = kHourMs;
 // The hello of a stream has to come within this time.
 inline constexpr int64_t kHelloMs = 10 * kSecondMs;
+// Workers that use single calls: how long one is listed after its last call, how many are, and how
+// long one that was asked to leave gets no jobs.
+inline constexpr int64_t kWorkerKnownMs = 90 * kSecondMs;
+inline constexpr size_t kMaxKnownWorkers = 20'000;
+inline constexpr int64_t kDrainedWorkerMs = kHourMs;
 // A session that says nothing for longer is served after all others.
 inline constexpr int64_t kSilentSessionMs = 25 * kSecondMs;
 

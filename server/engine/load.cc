@@ -68,6 +68,8 @@ absl::Status Engine::Load(const storage::Store& store, const Now& now) {
   claimed_.clear();
   woken_.clear();
   ended_.clear();
+  effects_ = {};
+  effects_.loaded = true;
   verdicts_.clear();
   loaded_group_.Clear();
 
@@ -98,9 +100,10 @@ absl::Status Engine::LoadQueues(const storage::Store& store, const Now& now) {
     }
     queue->id = *id;
     queue->windows.fill(ReadyWindow::Unread());
-    queue_ids_[*id] = queue.get();
     const std::string name = queue->record.name();
-    queues_[name] = std::move(queue);
+    const auto [entry, fresh] = queues_.try_emplace(name, std::move(queue));
+    if (!fresh) return Corrupt(absl::StrCat("queue ", name, ", of which there are two,"));
+    queue_ids_[*id] = entry->second.get();
     return absl::OkStatus();
   });
   if (!loaded.ok()) return loaded;
@@ -114,6 +117,7 @@ absl::Status Engine::LoadQueues(const storage::Store& store, const Now& now) {
   });
   if (!loaded.ok()) return loaded;
   for (const auto& [id, queue] : queue_ids_) {
+    NoteDepths(queue);
     const record::QueueCounters& c = queue->counters;
     if (IsEmpty(c) && queue->record.purge_cursor() == 0) {
       NoteEmpty(queue, now);
@@ -141,7 +145,8 @@ absl::Status Engine::LoadLeases(const storage::Store& store, const Now& now) {
     Lease lease;
     const auto job = storage::ParseJobRowKey(Family::kLease, row.key);
     if (!job.has_value() || !lease.state.ParseFromString(row.value) ||
-        FindQueue(job->queue) == nullptr) {
+        FindQueue(job->queue) == nullptr || lease.state.lease_duration_ms() < 0 ||
+        lease.state.lease_duration_ms() > kMaxLeaseMs) {
       return Corrupt("a lease");
     }
     if (lease.state.owner_token() > loaded_group_.last_token()) {

@@ -4,10 +4,12 @@
 #define STINT_SERVER_ENGINE_OUTCOME_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "server/engine/types.h"
 #include "storage/record.pb.h"
@@ -76,6 +78,26 @@ struct JobReply {
   JobSnapshot job;
   // Of the job's queue, to show the budgets in force.
   record::QueueSettings settings;
+  // Of wait, while the job is leased: what its worker said of how far it is.
+  std::optional<std::string> progress = std::nullopt;
+};
+
+// See BatchCommand.
+struct BatchReply {
+  int64_t changed = 0;
+  // Passed over: entered their state after the run began, or gone.
+  int64_t moved = 0;
+  // Passed over: their workers are being told already.
+  int64_t cancelling = 0;
+  uint32_t queue_id = 0;
+  uint64_t bound = 0;
+  // 0: the run has come to its end.
+  uint64_t next_sequence = 0;
+};
+
+struct ProgressReply {
+  // nullopt: nothing was said, or the lease is no more.
+  std::optional<std::string> progress;
 };
 
 struct QueueReply {
@@ -104,6 +126,10 @@ struct ServerInfoReply {
   uint64_t synced_group = 0;
 };
 
+struct WorkerLeasesReply {
+  absl::flat_hash_map<std::string, int64_t> leases;
+};
+
 struct EmptyReply {};
 
 // What a session is told of a lease without having asked.
@@ -115,9 +141,9 @@ struct SessionVerdict {
   LeaseStatus status = LeaseStatus::kRenewed;
 };
 
-using ReplyBody =
-    std::variant<EmptyReply, EnqueueReply, LeaseReply, HeartbeatReply, SettleReply, StateReply,
-                 JobReply, QueueReply, PurgeReply, QueueStatsReply, ServerInfoReply>;
+using ReplyBody = std::variant<EmptyReply, EnqueueReply, LeaseReply, HeartbeatReply, SettleReply,
+                               StateReply, JobReply, QueueReply, PurgeReply, QueueStatsReply,
+                               ServerInfoReply, WorkerLeasesReply, BatchReply, ProgressReply>;
 
 struct Outcome {
   absl::Status status;

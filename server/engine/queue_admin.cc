@@ -89,14 +89,19 @@ Result Engine::Handle(const DeleteQueueCommand& command, const Now& now) {
   QueueState* queue = FindQueue(command.queue);
   if (queue == nullptr) return Result::Refused(QueueNotFound(command.queue));
   const record::QueueCounters& c = queue->counters;
-  const int64_t jobs =
-      c.ready() + c.delayed() + c.held() + c.leased() + c.completed() + c.cancelled() + c.dead();
+  const int64_t waiting = c.ready() + c.delayed() + c.held();
+  const int64_t ended = c.completed() + c.cancelled() + c.dead();
+  const int64_t jobs = waiting + c.leased() + ended;
   if (jobs > 0 && !command.force) {
-    return Result::Refused(MakeError(Reason::kWrongState,
-                                     absl::StrCat("queue ", command.queue, " holds ", jobs,
-                                                  " jobs; purge it first, or delete it with force"),
-                                     {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
+    return Result::Refused(MakeError(
+        Reason::kWrongState,
+        absl::StrCat("queue ", command.queue, " holds ", jobs, jobs == 1 ? " job (" : " jobs (",
+                     waiting, " waiting, ", c.leased(), " leased, ", ended,
+                     " ended); with force it is deleted with all of them"),
+        {{"queue", command.queue}, {"jobs", absl::StrCat(jobs)}}));
   }
+  Note(*queue, JobEvent::kRevokedRemoved, c.leased());
+  Note(*queue, JobEvent::kRemovedWithQueue, jobs);
   RemoveQueue(queue);
   requests_.Remember(&tables_, command.request, EmptyReply{}, now.broker_ms);
   return Result::Done(EmptyReply{});
@@ -136,6 +141,7 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
   purging_.insert(queue->id);
   if (command.force) {
     reply.purged += c.leased();
+    Note(*queue, JobEvent::kRevokedRemoved, c.leased());
     // Without its lease row a job reads as it was enqueued, which is under the bound.
     std::vector<storage::JobKey> revoked;
     leases_.ForEach([&](const storage::JobKey& job, Lease&) {
@@ -148,6 +154,7 @@ Result Engine::Handle(const PurgeQueueCommand& command, const Now& now) {
     c.set_leased(0);
     c.set_leased_bytes(0);
   }
+  Note(*queue, JobEvent::kRemovedPurged, reply.purged);
   c.set_ready(0);
   c.set_delayed(0);
   c.set_held(0);

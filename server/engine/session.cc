@@ -51,6 +51,10 @@ Result Engine::Handle(const EndSessionCommand& command, const Now& now) {
   return more ? Result::Again() : Result::Done(EmptyReply{});
 }
 
+Result Engine::Handle(const WorkerLeasesCommand&, const Now&) {
+  return Result::Done(WorkerLeasesReply{leases_.by_worker()});
+}
+
 void Engine::Tell(const QueueState& queue, const JobRow& row, LeaseStatus status) {
   const Lease* lease = leases_.Find(row.key);
   if (lease == nullptr || lease->session == 0) return;

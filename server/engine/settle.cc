@@ -28,6 +28,18 @@ SettleResult FromAnswer(const record::SettleAnswer& answer) {
   return result;
 }
 
+JobEvent ReleaseEvent(ReleaseReason reason) {
+  switch (reason) {
+    case ReleaseReason::kNone:
+      return JobEvent::kReleased;
+    case ReleaseReason::kShutdown:
+      return JobEvent::kReleasedForShutdown;
+    case ReleaseReason::kKindUnknown:
+      break;
+  }
+  return JobEvent::kReleasedKindUnknown;
+}
+
 SettleResult Refusal(const SettleItem& item, absl::Status status) {
   SettleResult result;
   result.kind = item.kind;
@@ -88,6 +100,7 @@ std::optional<SettleResult> Engine::RepeatRemoved(const QueueState* queue,
 
 SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
                                   const SettleItem& item) {
+  Note(queue, JobEvent::kStaleToken);
   const int32_t attempt = 1 + row.state.total_failures() + row.state.total_losses();
   const auto state = static_cast<JobState>(row.state.state());
   std::string holder = row.state.owner_token() == 0 ? "nobody"
@@ -105,10 +118,16 @@ SettleResult Engine::RefuseSettle(const QueueState& queue, const JobRow& row,
                             {"worker", row.state.worker()}}));
 }
 
+void Engine::NoteSettle(const QueueState& queue, const record::JobState& before, const Now& now) {
+  if (before.state() != storage::kStateLeased) Note(queue, JobEvent::kLateSettle);
+  NoteTime(queue, JobTime::kRun, now.broker_ms - before.granted_ms());
+}
+
 SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& item,
                             const Now& now) {
   record::JobState after =
       row->state.state() == storage::kStateLeased ? row->state : TakeBackLapse(row->state);
+  NoteSettle(*queue, row->state, now);
   const bool cancel = after.cancel_requested();
   if (item.release_reason != ReleaseReason::kKindUnknown) after.set_kind_releases(0);
 
@@ -131,6 +150,7 @@ SettleResult Engine::Accept(QueueState* queue, JobRow* row, const SettleItem& it
       }
       break;
     case SettleKind::kRelease: {
+      Note(*queue, ReleaseEvent(item.release_reason));
       int64_t delay = item.delay_ms.value_or(0);
       if (item.release_reason == ReleaseReason::kKindUnknown) {
         after.set_kind_releases(after.kind_releases() + 1);

@@ -15,6 +15,25 @@ using storage::JobKey;
 
 namespace {
 
+JobEvent EventOf(EndReason reason) {
+  switch (reason) {
+    case EndReason::kCompleted:
+      return JobEvent::kCompleted;
+    case EndReason::kAttemptsExhausted:
+      return JobEvent::kDeadAttempts;
+    case EndReason::kLeasesLost:
+      return JobEvent::kDeadLosses;
+    case EndReason::kRejectedByWorker:
+      return JobEvent::kDeadRejected;
+    case EndReason::kExpired:
+      return JobEvent::kExpired;
+    case EndReason::kCancelledByClient:
+    case EndReason::kNone:
+      break;
+  }
+  return JobEvent::kCancelledByClient;
+}
+
 EndedClass ClassOf(const record::JobState& state) {
   return state.state() == storage::kStateDead ? EndedClass::kDead : EndedClass::kFinished;
 }
@@ -57,6 +76,7 @@ void Engine::RemoveQueue(QueueState* queue) {
                    queue->id, ended});
   }
   claimed_.erase(std::remove(claimed_.begin(), claimed_.end(), queue), claimed_.end());
+  effects_.queues.push_back({queue->id, "", {}, true});
   queue_ids_.erase(queue->id);
   const std::string name = queue->record.name();
   queues_.erase(name);
@@ -114,6 +134,10 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
   after.set_has_result(!result.empty());
   after.set_result_bytes(static_cast<int64_t>(result.size()));
 
+  Note(*queue, EventOf(reason));
+  if (reason == EndReason::kCompleted) {
+    NoteTime(*queue, JobTime::kLifetime, now.broker_ms - row->record.create_ms());
+  }
   const EndedClass ended = ClassOf(after);
   const EndedLimits limits = RetentionOf(queue->record.settings(), ended);
   if (limits.none()) {
@@ -121,6 +145,7 @@ void Engine::End(QueueState* queue, JobRow* row, record::JobState after, EndReas
       removed_.Add(row->key, row->record.job_id(), after.settle(), now.broker_ms);
     }
     Erase(queue, *row, now);
+    Note(*queue, JobEvent::kRemovedNotKept);
     row->state = std::move(after);
   } else {
     if (!result.empty()) tables_.PutResult(row->key, result);
@@ -159,6 +184,15 @@ void Engine::Erase(QueueState* queue, const JobRow& row, const Now& now) {
   }
   leases_.Remove(row.key);
   NoteEmpty(queue, now);
+}
+
+void Engine::NoteDepths(QueueState* queue) {
+  const record::QueueCounters& c = queue->counters;
+  effects_.queues.push_back(
+      {queue->id,
+       queue->told ? "" : queue->record.name(),
+       {c.delayed(), c.held(), c.ready(), c.leased(), c.completed(), c.cancelled(), c.dead()}});
+  queue->told = true;
 }
 
 void Engine::RecordChanged(QueueState* queue) {
@@ -286,6 +320,7 @@ record::JobState Engine::TakeBackLapse(const record::JobState& state) {
 int64_t Engine::ChargeFailure(const QueueState& queue, const JobRow& row,
                               std::optional<int64_t> retry_after_ms, const Now& now,
                               record::JobState* after, EndReason* reason) {
+  Note(queue, JobEvent::kFailed);
   after->set_total_failures(after->total_failures() + 1);
   after->set_failures(after->failures() + 1);
   after->set_consecutive_losses(0);

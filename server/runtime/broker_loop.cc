@@ -19,7 +19,8 @@ absl::StatusOr<std::unique_ptr<BrokerLoop>> BrokerLoop::Start(storage::Store* st
 }
 
 BrokerLoop::BrokerLoop(storage::Store* store, const LoopOptions& options, LoopHooks hooks)
-    : executor_(MakeThreadExecutor()),
+    : store_(store),
+      executor_(MakeThreadExecutor()),
       loop_(store, &SystemClock(), executor_.get(), options, std::move(hooks)) {}
 
 BrokerLoop::~BrokerLoop() {
@@ -36,7 +37,6 @@ BrokerLoop::~BrokerLoop() {
 void BrokerLoop::Run() {
   while (!stopping_.load()) {
     if (!loop_.Step()) loop_.inbox().Wait(loop_.WaitMs(), loop_.WantsCalls());
-    last_pass_ms_.store(SystemClock().BootMs(), std::memory_order_relaxed);
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef STINT_SERVER_RUNTIME_BROKER_LOOP_H_
 #define STINT_SERVER_RUNTIME_BROKER_LOOP_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -12,8 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/runtime/clock.h"
 #include "server/runtime/gateway.h"
+#include "server/runtime/inbox.h"
 #include "server/runtime/loop.h"
+#include "server/runtime/loop_metrics.h"
 #include "storage/store.h"
 
 namespace stint::runtime {
@@ -33,17 +37,21 @@ class BrokerLoop final : public Gateway {
 
   // Every call taken has been answered; only after BeginDrain. Any thread.
   bool Drained() const { return loop_.Drained(); }
-  // Boot time in milliseconds at which the last pass ended. Any thread.
-  int64_t last_pass_ms() const { return last_pass_ms_.load(std::memory_order_relaxed); }
+  // For how long the loop has made no progress. Any thread.
+  int64_t stuck_ms() const { return SystemClock().BootMs() - loop_.last_progress_ms(); }
+  // For operators; any thread.
+  const LoopMetrics& metrics() const { return loop_.metrics(); }
+  std::array<Inbox::LaneFill, 3> inbox_fill() const { return loop_.inbox().Fill(); }
+  storage::StoreFigures store_figures() const { return store_->Figures(); }
 
  private:
   BrokerLoop(storage::Store* store, const LoopOptions& options, LoopHooks hooks);
   void Run();
 
+  storage::Store* const store_;
   std::unique_ptr<Executor> executor_;
   Loop loop_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int64_t> last_pass_ms_{0};
   std::thread thread_;
 };
 

@@ -8,9 +8,14 @@
 namespace stint::runtime {
 namespace {
 
-int64_t ReadMs(clockid_t id) {
+timespec Read(clockid_t id) {
   timespec now{};
   clock_gettime(id, &now);
+  return now;
+}
+
+int64_t ReadMs(clockid_t id) {
+  const timespec now = Read(id);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
@@ -21,6 +26,10 @@ class MachineClock final : public Clock {
     std::getline(file, boot_id_);
   }
   int64_t BootMs() const override { return ReadMs(CLOCK_BOOTTIME); }
+  int64_t BootMicros() const override {
+    const timespec now = Read(CLOCK_BOOTTIME);
+    return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+  }
   int64_t WallMs() const override { return ReadMs(CLOCK_REALTIME); }
   std::string BootId() const override { return boot_id_; }
 

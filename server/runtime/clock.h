@@ -15,6 +15,8 @@ class Clock {
   virtual ~Clock() = default;
   // Since the machine booted, suspension included; never goes back within a boot.
   virtual int64_t BootMs() const = 0;
+  // The same finer, for measuring; as coarse as BootMs where nothing finer is to be had.
+  virtual int64_t BootMicros() const { return BootMs() * 1000; }
   // Since 1970; may step either way.
   virtual int64_t WallMs() const = 0;
   // Names the boot that BootMs counts from.

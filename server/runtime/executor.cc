@@ -1,10 +1,10 @@
 #include "server/runtime/executor.h"
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 namespace {
@@ -14,10 +14,10 @@ class ThreadExecutor final : public Executor {
   ThreadExecutor() : thread_([this] { Run(); }) {}
   ~ThreadExecutor() override {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
-    changed_.notify_one();
+    changed_.NotifyOne();
     thread_.join();
   }
   ThreadExecutor(const ThreadExecutor&) = delete;
@@ -25,30 +25,30 @@ class ThreadExecutor final : public Executor {
 
   void Post(std::function<void()> work) override {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       posted_.push_back(std::move(work));
     }
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
 
  private:
   void Run() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !posted_.empty(); });
+      while (!stopping_ && posted_.empty()) changed_.Wait(mutex_);
       if (posted_.empty()) return;
       const std::function<void()> work = std::move(posted_.front());
       posted_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       work();
-      lock.lock();
+      lock.Lock();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> posted_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

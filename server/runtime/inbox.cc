@@ -30,6 +30,9 @@ size_t OperationsOf(const engine::Command& command) {
   if (const auto* lease = std::get_if<engine::LeaseCommand>(&command)) {
     return static_cast<size_t>(lease->max_jobs);
   }
+  if (const auto* batch = std::get_if<engine::BatchCommand>(&command)) {
+    return std::max<size_t>(1, batch->sequences.size());
+  }
   return std::holds_alternative<engine::HeartbeatCommand>(command) ? 0 : 1;
 }
 
@@ -42,7 +45,7 @@ size_t PlacesOf(const engine::Command& command) {
 absl::Status Inbox::Push(Call call) {
   bool wanted = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!closed_.ok()) return closed_;
     LaneState& lane = lanes_[static_cast<size_t>(LaneOf(call.command))];
     const size_t places = PlacesOf(call.command);
@@ -60,7 +63,7 @@ absl::Status Inbox::Push(Call call) {
     lane.calls.push_back(std::move(call));
     wanted = waiting_for_calls_;
   }
-  if (wanted) changed_.notify_one();
+  if (wanted) changed_.NotifyOne();
   return absl::OkStatus();
 }
 
@@ -86,7 +89,7 @@ void Inbox::TakeFrom(LaneState* lane, size_t operations, size_t bytes, Taken* ta
 }
 
 std::vector<Call> Inbox::Take() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   woken_ = false;
   std::array<LaneState*, 3> order = {&lanes_[0], &lanes_[1], &lanes_[2]};
   std::stable_partition(order.begin(), order.end(),
@@ -101,34 +104,42 @@ std::vector<Call> Inbox::Take() {
   return std::move(taken.calls);
 }
 
+std::array<Inbox::LaneFill, 3> Inbox::Fill() const {
+  const MutexLock lock(mutex_);
+  std::array<LaneFill, 3> fill;
+  for (size_t i = 0; i < fill.size(); ++i) fill[i] = {lanes_[i].places, lanes_[i].bytes};
+  return fill;
+}
+
 bool Inbox::empty() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::all_of(lanes_.begin(), lanes_.end(),
                      [](const LaneState& lane) { return lane.calls.empty(); });
 }
 
 void Inbox::Wait(int64_t timeout_ms, bool for_calls) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_for_calls_ = for_calls;
-  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this, for_calls] {
+  const auto wanted = [this, for_calls]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return woken_ ||
            (for_calls && std::any_of(lanes_.begin(), lanes_.end(),
                                      [](const LaneState& l) { return !l.calls.empty(); }));
-  });
+  };
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(timeout_ms), wanted);
   waiting_for_calls_ = false;
   woken_ = false;
 }
 
 void Inbox::Wake() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void Inbox::Close(absl::Status reason) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = std::move(reason);
 }
 

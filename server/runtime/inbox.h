@@ -11,16 +11,15 @@
 #define STINT_SERVER_RUNTIME_INBOX_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "server/engine/limits.h"
 #include "server/runtime/gateway.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -50,6 +49,12 @@ class Inbox {
   // The calls of the next group. One that is over the limits by itself comes alone.
   std::vector<Call> Take();
   bool empty() const;
+  // What waits in each lane; any thread.
+  struct LaneFill {
+    size_t places = 0;
+    size_t bytes = 0;
+  };
+  std::array<LaneFill, 3> Fill() const;
 
   // Returns when Wake was called, `timeout_ms` has passed or, if `for_calls`, there is a call.
   void Wait(int64_t timeout_ms, bool for_calls);
@@ -75,12 +80,12 @@ class Inbox {
   void TakeFrom(LaneState* lane, size_t operations, size_t bytes, Taken* taken);
 
   const InboxLimits limits_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<LaneState, 3> lanes_;
-  bool woken_ = false;
-  bool waiting_for_calls_ = false;
-  absl::Status closed_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::array<LaneState, 3> lanes_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waiting_for_calls_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::runtime

@@ -47,6 +47,7 @@ Loop::Loop(storage::Store* store, const Clock* clock, Executor* executor,
       engine_(options.engine, &rows_),
       broker_time_(clock),
       inbox_(options.inbox),
+      metrics_(options.labelled_queues),
       boot_id_(clock->BootId()) {}
 
 Loop::~Loop() = default;
@@ -62,7 +63,11 @@ absl::Status Loop::Start() {
   last_group_ = engine_.loaded_group().group();
   synced_.store(last_group_, std::memory_order_release);
   last_pass_boot_ms_ = last_second_boot_ms_ = clock_->BootMs();
-  engine_.set_low_space(store_->CheckSpace().low);
+  last_progress_ms_.store(last_pass_boot_ms_);
+  metrics_.Load(engine_.TakeEffects());
+  const storage::Space space = store_->CheckSpace();
+  engine_.set_low_space(space.low);
+  metrics_.Tick(last_pass_boot_ms_, space);
   started_.store(true);
   return absl::OkStatus();
 }
@@ -89,6 +94,12 @@ engine::Now Loop::Now() {
 }
 
 bool Loop::Step() {
+  const bool worked = Pass();
+  if (worked || syncing_ == nullptr) last_progress_ms_.store(clock_->BootMs());
+  return worked;
+}
+
+bool Loop::Pass() {
   if (failed_ || !started_) return false;
   bool worked = FinishSync();
   if (failed_) return false;
@@ -128,7 +139,7 @@ int64_t Loop::WaitMs() {
 bool Loop::FinishSync() {
   absl::Status result;
   {
-    const std::lock_guard<std::mutex> lock(sync_mutex_);
+    const MutexLock lock(sync_mutex_);
     if (!sync_result_.has_value()) return false;
     result = *std::move(sync_result_);
     sync_result_.reset();
@@ -157,6 +168,7 @@ void Loop::NoticeStall(const engine::Now& now) {
   hold_lapses_ = gap_ms > engine::kStallMs;
   if (!hold_lapses_) return;
   engine_.ForgiveStall(gap_ms, now);
+  metrics_.CountStall(gap_ms);
   if (hooks_.on_notice && engine_.lease_count() > 0) {
     hooks_.on_notice(absl::StrCat("the broker stood still for ", gap_ms,
                                   " ms; every lease gets that time back"));
@@ -173,6 +185,7 @@ void Loop::EverySecond(const engine::Now& now) {
   last_second_boot_ms_ = boot_ms;
   const storage::Space space = store_->CheckSpace();
   engine_.set_low_space(space.low);
+  metrics_.Tick(boot_ms, space);
   if (space.tight) engine_.GiveUpHistory(now);
   if (space.stuck) {
     failure_ = absl::ResourceExhaustedError("what was deleted gives no space back until then");
@@ -193,6 +206,7 @@ void Loop::EverySecond(const engine::Now& now) {
 
 void Loop::CommitGroup() {
   if (!open_->writes) {
+    metrics_.CountGroup(engine_.TakeEffects(), nullptr);
     Group group = *std::move(open_);
     open_.reset();
     Publish(&group);
@@ -216,16 +230,22 @@ void Loop::CommitGroup() {
       open_->replies.empty() && write_trailer_ ? INT64_MAX : stamp.boot_ms + options_.trailer_ms;
   write_trailer_ = false;
   open_->number = last_group_;
+  open_->effects = engine_.TakeEffects();
+  open_->figures.bytes = batch.bytes();
+  open_->figures.commit_us = clock_->BootMicros();
   syncing_ = std::make_shared<Group>(*std::move(open_));
   open_.reset();
   executor_->Post([this, ticket = *ticket, group = syncing_] {
     absl::Status synced = store_->Sync(ticket);
     if (synced.ok()) {
       synced_.store(group->number, std::memory_order_release);
+      // Before the answers: who has one finds it counted.
+      group->figures.commit_us = clock_->BootMicros() - group->figures.commit_us;
+      metrics_.CountGroup(group->effects, &group->figures);
       Publish(group.get());
     }
     {
-      const std::lock_guard<std::mutex> lock(sync_mutex_);
+      const MutexLock lock(sync_mutex_);
       sync_result_ = std::move(synced);
     }
     inbox_.Wake();
@@ -288,6 +308,7 @@ bool Loop::Reopen() {
   }
   recovering_ = false;
   last_group_ = engine_.loaded_group().group();
+  metrics_.Load(engine_.TakeEffects());
   synced_.store(last_group_, std::memory_order_release);
   engine_.set_draining(draining_);
   engine_.set_low_space(store_->CheckSpace().low);

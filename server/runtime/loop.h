@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,9 +29,11 @@
 #include "server/runtime/executor.h"
 #include "server/runtime/gateway.h"
 #include "server/runtime/inbox.h"
+#include "server/runtime/loop_metrics.h"
 #include "server/runtime/matcher.h"
 #include "storage/row_view.h"
 #include "storage/store.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -45,6 +46,8 @@ struct LoopOptions {
   // says the one before it is durable, so that damage to that one cannot be taken for a torn
   // tail.
   int64_t trailer_ms = 20;
+  // Queues with a label of their own in the metrics.
+  size_t labelled_queues = kDefaultLabelledQueues;
 };
 
 // The answer to a call that was dropped because nobody waited for it any more.
@@ -82,10 +85,18 @@ class Loop final : public Gateway {
   // Whether a call that comes in ends the wait; else only Inbox::Wake does.
   bool WantsCalls() const { return !open_.has_value(); }
   Inbox& inbox() { return inbox_; }
+  const Inbox& inbox() const { return inbox_; }
 
   // Drain was asked for, and every call taken has been answered.
   bool Drained() const;
   bool failed() const { return failed_; }
+  // What was done so far, for operators. Any thread.
+  const LoopMetrics& metrics() const { return metrics_; }
+  // Boot time in milliseconds of the last pass that was not held up by a sync; now, while the
+  // store is opened again. Any thread.
+  int64_t last_progress_ms() const {
+    return recovering_.load() ? clock_->BootMs() : last_progress_ms_.load();
+  }
   // Answers everything that waits with `reason` and takes no more.
   void Abort(const absl::Status& reason);
 
@@ -106,6 +117,8 @@ class Loop final : public Gateway {
     uint64_t number;
     bool writes;
     std::vector<Reply> replies;
+    engine::GroupEffects effects;
+    GroupFigures figures;
     std::vector<engine::SessionVerdict> verdicts;
   };
   // A command on its way through the passes of a group.
@@ -123,6 +136,7 @@ class Loop final : public Gateway {
   };
 
   engine::Now Now();
+  bool Pass();
   // Takes note of how the group in sync came out.
   bool FinishSync();
   void NoticeStall(const engine::Now& now);
@@ -165,6 +179,7 @@ class Loop final : public Gateway {
   BrokerTime broker_time_;
   Inbox inbox_;
   Matcher matcher_;
+  LoopMetrics metrics_;
   std::string boot_id_;
 
   std::atomic<bool> started_{false};
@@ -172,10 +187,11 @@ class Loop final : public Gateway {
   std::atomic<uint64_t> synced_{0};
   std::atomic<bool> failed_{false};
   std::atomic<size_t> unanswered_{0};
+  std::atomic<int64_t> last_progress_ms_{0};
 
   // How the group in sync came out; set by the executor.
-  std::mutex sync_mutex_;
-  std::optional<absl::Status> sync_result_;
+  Mutex sync_mutex_;
+  std::optional<absl::Status> sync_result_ ABSL_GUARDED_BY(sync_mutex_);
 
   std::optional<Group> open_;
   // Shared with the executor, which alone touches it until it has set sync_result_.
@@ -187,7 +203,7 @@ class Loop final : public Gateway {
   bool draining_ = false;
   bool hold_lapses_ = false;
   // The store is closed for want of space; see Reopen.
-  bool recovering_ = false;
+  std::atomic<bool> recovering_{false};
   int64_t last_reopen_boot_ms_ = 0;
   int64_t last_pass_boot_ms_ = 0;
   int64_t last_second_boot_ms_ = 0;

@@ -91,6 +91,8 @@ bool Loop::OpenGroup(const engine::Now& now) {
     open_.reset();
     return false;
   }
+  size_t operations = due.size();
+  for (const Item& item : items) operations += OperationsOf(item.command());
   if (absl::Status s = ApplyAll(&items, &due, now); !s.ok()) {
     // Calls that have not been answered in this group get the same answer as those that have.
     for (std::vector<Item>* list : {&items, &due}) {
@@ -104,6 +106,7 @@ bool Loop::OpenGroup(const engine::Now& now) {
     return true;
   }
   open_->writes = engine_.HasChanges() || write_trailer_;
+  open_->figures.operations = operations + served_;
   open_->verdicts = engine_.TakeVerdicts();
   return true;
 }

@@ -21,26 +21,26 @@ Sessions::Sessions(const Clock* clock) : clock_(clock) {}
 
 Sessions::~Sessions() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void Sessions::Start() {
   thread_ = std::thread([this] {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stopping_) {
       // Without sessions nothing has to be looked at.
       if (sessions_.empty()) {
-        changed_.wait(lock);
+        changed_.Wait(mutex_);
         continue;
       }
-      changed_.wait_for(lock, kTick, [this] { return stopping_; });
-      lock.unlock();
+      changed_.WaitFor(mutex_, kTick);
+      lock.Unlock();
       Tick();
-      lock.lock();
+      lock.Lock();
     }
   });
 }
@@ -51,7 +51,7 @@ void Sessions::Tick() {
 }
 
 absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (draining_) {
     engine::ErrorDetails details;
     details.reason = engine::Reason::kDraining;
@@ -75,25 +75,25 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
     id &= kLargestId;
   }
   sessions_.emplace(id, Entry{{}, std::move(session)});
-  if (sessions_.size() == 1) changed_.notify_all();
+  if (sessions_.size() == 1) changed_.NotifyAll();
   return id;
 }
 
 void Sessions::Introduce(uint64_t id, SessionInfo info) {
   info.start_wall_ms = clock_->WallMs();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
   if (it != sessions_.end()) it->second.info = std::move(info);
 }
 
 void Sessions::Close(uint64_t id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   sessions_.erase(id);
 }
 
 bool Sessions::MayContinue(uint64_t id, const std::string& worker,
                            const std::string& identity) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
   return it == sessions_.end() ||
          (it->second.info.worker == worker && it->second.info.identity == identity);
@@ -107,10 +107,26 @@ void Sessions::Tell(const engine::SessionVerdict& verdict) {
   if (const auto session = Find(verdict.session)) session->OnVerdict(verdict);
 }
 
+std::vector<Sessions::Listed> Sessions::List() const {
+  std::vector<std::pair<SessionInfo, std::shared_ptr<Session>>> there;
+  {
+    const MutexLock lock(mutex_);
+    there.reserve(sessions_.size());
+    for (const auto& [id, entry] : sessions_) {
+      if (entry.info.worker.empty()) continue;
+      if (auto session = entry.session.lock()) there.emplace_back(entry.info, std::move(session));
+    }
+  }
+  std::vector<Listed> list;
+  list.reserve(there.size());
+  for (auto& [info, session] : there) list.push_back({std::move(info), session->LastHeardMs()});
+  return list;
+}
+
 size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
   std::vector<std::shared_ptr<Session>> matching;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [id, entry] : sessions_) {
       if (entry.info.worker.empty() || !matches(entry.info)) continue;
       if (auto session = entry.session.lock()) matching.push_back(std::move(session));
@@ -122,7 +138,7 @@ size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& mat
 
 void Sessions::DrainAll() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     draining_ = true;
   }
   for (const auto& session : All()) session->OnDrain(DrainCause::kServer);
@@ -133,19 +149,19 @@ void Sessions::EndAll() {
 }
 
 size_t Sessions::size() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return sessions_.size();
 }
 
 std::shared_ptr<Session> Sessions::Find(uint64_t id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
   return it == sessions_.end() ? nullptr : it->second.session.lock();
 }
 
 std::vector<std::shared_ptr<Session>> Sessions::All() const {
   std::vector<std::shared_ptr<Session>> all;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   all.reserve(sessions_.size());
   for (const auto& [id, entry] : sessions_) {
     if (auto session = entry.session.lock()) all.push_back(std::move(session));

@@ -13,11 +13,9 @@
 #ifndef STINT_SERVER_RUNTIME_SESSIONS_H_
 #define STINT_SERVER_RUNTIME_SESSIONS_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/outcome.h"
 #include "server/runtime/clock.h"
+#include "sync/mutex.h"
 
 namespace stint::runtime {
 
@@ -41,6 +40,8 @@ class Session {
   virtual void OnTick(int64_t now_ms) = 0;
   // It shall get no more jobs.
   virtual void OnDrain(DrainCause cause) = 0;
+  // Boot time of its worker's last message.
+  virtual int64_t LastHeardMs() const = 0;
   // It shall end: with OK if it is `continued` by another one, else because the broker stops.
   virtual void OnEnd(bool continued) = 0;
 };
@@ -80,6 +81,13 @@ class Sessions {
   // Brings a verdict to its session, if that is still there.
   void Tell(const engine::SessionVerdict& verdict);
 
+  // All whose worker has said who it is.
+  struct Listed {
+    SessionInfo info;
+    int64_t last_heard_ms = 0;
+  };
+  std::vector<Listed> List() const;
+
   // The sessions of workers that `matches` accepts get no more jobs. How many there are.
   size_t DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
   // From now on: every session there is gets no more jobs, and none opens.
@@ -97,12 +105,11 @@ class Sessions {
   std::vector<std::shared_ptr<Session>> All() const;
 
   const Clock* const clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  absl::flat_hash_map<uint64_t, Entry> sessions_;
-  bool draining_ = false;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;
+  absl::flat_hash_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -76,7 +76,8 @@ class Broker(WatchedProcess):
         return ended.stdout
 
     def wait_until_ready(self, timeout=DEADLINE):
-        self.address = self.wait_for_line(r"listening address=(\S+)", timeout).group(1)
+        self.address = self.wait_for_line(
+            r'listening(?: address=|","address":")([^\s"]+)', timeout).group(1)
         with grpc.insecure_channel(self.address, options=CHANNEL_OPTIONS) as channel:
             call, statuses = watch_health(channel, timeout)
             ended = threading.Thread(target=lambda: (self.output_ended(), call.cancel()),

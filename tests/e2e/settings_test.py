@@ -102,13 +102,17 @@ class SettingsTest(BrokerTest):
             self.assertIn(word, ended.stdout)
 
     def test_listening_beyond_loopback(self):
-        for address in ("0.0.0.0:0", "[::]:0", "127.example.org:0"):
+        for address in ("0.0.0.0:0", "[::]:0"):
             ended = stintd("--memory", "--listen", address)
             self.assert_usage(
                 ended, address,
                 "docker run -e STINT_INSECURE=1 -p 127.0.0.1:7150:7150",
                 "docker run -v ./tokens:/run/stint/tokens:ro "
                 "-e STINT_TOKENS_FILE=/run/stint/tokens")
+        for arguments in ((), ("--insecure",)):
+            ended = stintd("--memory", "--listen", "no..host:0", *arguments)
+            self.assert_usage(ended, "no..host", "cannot be found")
+            self.assertNotIn("docker", ended.stderr)
         broker = self.broker("--memory", "--insecure")
         broker.address = "0.0.0.0:0"
         broker.start()

@@ -10,9 +10,11 @@ DEADLINE = 60  # seconds any single step may take on a busy machine
 
 
 def environment_without_ours(more=None):
-    """This environment without STINT_ variables, so that the test's own never leak into it."""
+    """This environment without STINT_ variables, so that the test's own never leak into it; and
+    without HTTP unless a test asks for it, since all brokers have the same default port."""
     environment = {key: value for key, value in os.environ.items()
                    if not key.startswith("STINT_")}
+    environment["STINT_HTTP_LISTEN"] = "none"
     environment.update(more or {})
     return environment
 

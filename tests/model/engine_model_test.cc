@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/engine/limits.h"
 #include "storage/reader.h"
+#include "tests/model/metrics_check.h"
 #include "tests/model/naive_broker.h"
 #include "tests/support/broker_harness.h"
 
@@ -33,8 +34,12 @@ struct Held {
 
 class ModelRun {
  public:
-  ModelRun(uint32_t seed, int queues)
-      : random_(seed), base_ms_(broker_.clock().wall_ms - broker_.clock().boot_ms) {
+  // Of the queues, so many have a label of their own in the metrics.
+  ModelRun(uint32_t seed, int queues, size_t labels)
+      : random_(seed),
+        broker_(OptionsWith(labels)),
+        metrics_(labels >= static_cast<size_t>(queues)),
+        base_ms_(broker_.clock().wall_ms - broker_.clock().boot_ms) {
     for (int i = 0; i < queues; ++i) names_.push_back(absl::StrCat("q", i));
     Tick();
   }
@@ -81,6 +86,7 @@ class ModelRun {
   void Crash() {
     broker_.Crash(Pick(3) == 0 ? Pick(120'000) : Pick(50), static_cast<size_t>(Pick(2)));
     model_.Restart(NowMs(), broker_.clock().wall_ms);
+    metrics_.Restarted(broker_.loop().metrics().Copy());
     broker_.Settle();
     Tick();
   }
@@ -93,9 +99,15 @@ class ModelRun {
     EXPECT_EQ(broker_.loop().engine().queue_count(), model_.queues().size());
     const storage::Reader reader(&broker_.store());
     for (const auto& [name, queue] : model_.queues()) CompareQueue(reader, name, queue);
+    metrics_.Compare(broker_.loop().metrics().Copy(), model_.queues());
   }
 
  private:
+  static runtime::LoopOptions OptionsWith(size_t labels) {
+    runtime::LoopOptions options;
+    options.labelled_queues = labels;
+    return options;
+  }
   int Pick(int below) { return static_cast<int>(random_() % static_cast<uint32_t>(below)); }
   const std::string& AnyQueue() { return names_[static_cast<size_t>(Pick(Size(names_)))]; }
   template <typename List>
@@ -418,6 +430,7 @@ class ModelRun {
 
   std::mt19937 random_;
   BrokerHarness broker_;
+  MetricsCheck metrics_;
   int64_t base_ms_;  // broker time at boot
   NaiveBroker model_;
   std::vector<std::string> names_;
@@ -435,7 +448,7 @@ uint32_t Seeds() {
 TEST(EngineModelTest, RandomCommandsAgreeWithTheModel) {
   for (uint32_t seed = 1; seed <= Seeds(); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    ModelRun run(seed, 4);
+    ModelRun run(seed, 4, seed % 5 + 1);
     for (int step = 1; step <= 2'000; ++step) {
       SCOPED_TRACE(absl::StrCat("step ", step));
       run.Step();
@@ -447,7 +460,7 @@ TEST(EngineModelTest, RandomCommandsAgreeWithTheModel) {
 }
 
 TEST(EngineModelTest, S93_GaugesAgainstARecount) {
-  ModelRun run(93, 20);
+  ModelRun run(93, 20, 64);
   for (int step = 1; step <= 100'000; ++step) {
     run.Step();
     if (step % 1'000 == 0) run.Compare();

@@ -157,6 +157,7 @@ class Auditor {
   void Answer(const Call& call, const engine::DeleteJobCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::UpdateJobCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::WaitJobCommand& c, const engine::Outcome& o);
+  void Answer(const Call& call, const engine::BatchCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::CreateQueueCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::UpdateQueueCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::DeleteQueueCommand& c, const engine::Outcome& o);

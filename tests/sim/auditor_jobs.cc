@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "storage/job_id.h"
 #include "tests/sim/auditor.h"
 #include "tests/sim/describe.h"
 
@@ -426,6 +427,48 @@ void Auditor::Answer(const Call& call, const engine::WaitJobCommand& c, const Ou
   Explain(job, moment, what, [&](const JobRules& rules, const Guess& guess, Guesses* out) {
     rules.Seen(guess, nullptr, reply.job.state, &reply.job.result, false, out);
   });
+}
+
+void Auditor::Answer(const Call& call, const engine::BatchCommand& c, const Outcome& o) {
+  const Moment moment = MomentOf(call);
+  const Repeat repeat = CheckRequest(c.request, o, moment);
+  if (repeat == Repeat::kAgain || repeat == Repeat::kRefused) return;
+  const Reason reason = ReasonOf(o.status);
+  const bool redrive = c.operation == engine::BatchCommand::Operation::kRedrive;
+  if (reason == Reason::kQueueNotFound) return;
+  if (redrive && (reason == Reason::kQueueFull || reason == Reason::kStoreLowSpace)) return;
+  if (!o.status.ok()) {
+    Fail(absl::StrCat("batch: unexpected ", o.status.ToString()));
+    return;
+  }
+  const auto& reply = std::get<engine::BatchReply>(o.body);
+  const auto jobs = static_cast<int64_t>(c.sequences.size());
+  const int64_t seen = reply.changed + reply.moved + reply.cancelling;
+  // Fewer only when a redrive found the queue full.
+  if (seen > jobs || (seen < jobs && (!redrive || reply.next_sequence == 0))) {
+    Fail(absl::StrCat("batch: ", jobs, " jobs, and the answer is ", DescribeAnswer(o)));
+    return;
+  }
+  if (c.dry_run) return;
+  for (const uint64_t sequence : c.sequences) {
+    Job* job = FindJob({c.queue, storage::MakeJobId(sequence)});
+    if (job == nullptr) {
+      Fail("batch: a job that never was");
+      return;
+    }
+    Explain(
+        job, moment, absl::StrCat("batch: ", DescribeAnswer(o)),
+        [&](const JobRules& rules, const Guess& guess, Guesses* out) {
+          if (reply.changed < jobs) AddUnique(guess, out);
+          if (reply.changed == 0) return;
+          Guesses changed;
+          rules.Batch(guess, c, &changed);
+          for (Guess& one : changed) {
+            if (one != guess) AddUnique(std::move(one), out);
+          }
+        },
+        repeat == Repeat::kEither);
+  }
 }
 
 }  // namespace stint::sim

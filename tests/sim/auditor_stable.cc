@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "storage/job_id.h"
 #include "storage/records.h"
 #include "tests/sim/auditor.h"
 
@@ -113,6 +114,12 @@ void Auditor::DoubtfulEffects(const Job& job, const JobRules& rules, const Call&
     if (Names(remove->job, facts)) rules.Delete(guess, remove->force, std::nullopt, out);
   } else if (const auto* update = std::get_if<engine::UpdateJobCommand>(&call.command)) {
     if (Names(update->job, facts)) rules.Update(guess, *update, std::nullopt, out);
+  } else if (const auto* batch = std::get_if<engine::BatchCommand>(&call.command)) {
+    for (const uint64_t sequence : batch->sequences) {
+      if (Names({batch->queue, storage::MakeJobId(sequence)}, facts)) {
+        rules.Batch(guess, *batch, out);
+      }
+    }
   } else if (const auto* purge = std::get_if<engine::PurgeQueueCommand>(&call.command)) {
     if (purge->queue == facts.queue) rules.Purge(guess, purge->force, out);
   } else if (const auto* gone = std::get_if<engine::DeleteQueueCommand>(&call.command)) {

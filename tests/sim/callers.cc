@@ -60,6 +60,8 @@ void Callers::Do(Act act) {
       return Send(engine::DeleteJobCommand{AnyJob(), random_->Chance(300), Key()});
     case Act::kUpdate:
       return Update();
+    case Act::kBatch:
+      return Batch();
     case Act::kWait:
       return broker_->Call(engine::WaitJobCommand{AnyJob(), random_->Pick(profile_->wait_ms)},
                            [](const Outcome*) {});
@@ -155,6 +157,28 @@ void Callers::Enqueue() {
   for (int64_t i = 0; i < jobs; ++i) enqueue.jobs.push_back(NewJob());
   enqueue.request = Key();
   Send(std::move(enqueue));
+}
+
+void Callers::Batch() {
+  using Operation = engine::BatchCommand::Operation;
+  engine::BatchCommand batch;
+  if (run_.has_value() && random_->Chance(700)) {
+    const auto& [last, reply] = *run_;
+    batch = broker_->FindBatch(last.queue, last.operation, last.force, reply.bound,
+                               reply.next_sequence);
+    // The queue of that name may be another one by now.
+    batch.queue_id = reply.queue_id;
+    batch.dry_run = last.dry_run;
+  } else {
+    const std::string& queue = AnyQueue();
+    const auto operation =
+        random_->Pick<Operation>({Operation::kCancel, Operation::kRedrive, Operation::kDelete});
+    batch = broker_->FindBatch(queue, operation, random_->Chance(500), 0, 0);
+    batch.dry_run = random_->Chance(100);
+  }
+  run_.reset();
+  batch.request = Key();
+  Send(std::move(batch));
 }
 
 void Callers::Lease() {
@@ -306,6 +330,11 @@ void Callers::NoteAnswer(const Sent& sent, const Outcome* outcome) {
   if (const auto* enqueued = std::get_if<engine::EnqueueReply>(&outcome->body)) {
     for (const engine::EnqueuedJob& job : enqueued->jobs) {
       Keep(engine::JobRef{enqueued->queue, job.job_id}, &jobs_);
+    }
+  } else if (const auto* step = std::get_if<engine::BatchReply>(&outcome->body)) {
+    run_.reset();
+    if (step->next_sequence != 0) {
+      run_.emplace(std::get<engine::BatchCommand>(sent.command), *step);
     }
   } else if (const auto* leases = std::get_if<engine::LeaseReply>(&outcome->body)) {
     for (const engine::GrantedLease& lease : leases->leases) {

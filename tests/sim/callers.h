@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,11 @@ class Broker {
   virtual void Call(engine::Command command, OnAnswer on_answer) = 0;
   // Some caller under way hangs up.
   virtual void AbandonOne() = 0;
+  // A step of a change to many jobs as the edge makes it of what is durable: some jobs with
+  // ids of the broker's own, from sequence `from` on. `bound` 0: the run begins.
+  virtual engine::BatchCommand FindBatch(const std::string& queue,
+                                         engine::BatchCommand::Operation operation, bool force,
+                                         uint64_t bound, uint64_t from) = 0;
   virtual int64_t WallMs() const = 0;
   // Broker time.
   virtual int64_t NowMs() const = 0;
@@ -65,6 +71,7 @@ class Callers {
   void Lie();
   void CreateOrUpdateQueue(bool create);
   void Update();
+  void Batch();
   engine::SettleItem RandomSettle(const Held& held);
   void SendSettle(std::vector<engine::SettleItem> items);
   struct Sent {
@@ -89,6 +96,8 @@ class Callers {
   std::vector<Held> held_;
   std::vector<Held> past_;
   std::vector<Sent> repeatable_;
+  // The last step of a run of batch calls that has not come to its end, and what it answered.
+  std::optional<std::pair<engine::BatchCommand, engine::BatchReply>> run_;
   int64_t payloads_ = 0;
   int64_t requests_ = 0;
   uint64_t contents_ = 0;

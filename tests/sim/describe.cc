@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/error.h"
+#include "storage/job_id.h"
 
 namespace stint::sim {
 namespace {
@@ -93,6 +94,15 @@ std::string Text(const engine::PauseQueueCommand& c) {
 std::string Text(const engine::PurgeQueueCommand& c) {
   return absl::StrCat("purge ", c.queue, c.force ? " force" : "", Text(c.request));
 }
+std::string Text(const engine::BatchCommand& c) {
+  std::string text =
+      absl::StrCat("batch ", static_cast<int>(c.operation), " of ", c.queue,
+                   c.force ? " force" : "", c.dry_run ? " dry" : "", " bound ", c.bound);
+  for (const uint64_t sequence : c.sequences) {
+    absl::StrAppend(&text, " ", storage::MakeJobId(sequence));
+  }
+  return text + Text(c.request);
+}
 std::string Text(const engine::QueueStatsCommand& c) { return absl::StrCat("stats ", c.queue); }
 std::string Text(const engine::ServerInfoCommand&) { return "info"; }
 // Commands of the engine's own are not calls.
@@ -154,6 +164,15 @@ std::string Text(const engine::QueueReply& reply) {
 }
 
 std::string Text(const engine::PurgeReply& reply) { return absl::StrCat("purged ", reply.purged); }
+
+std::string Text(const engine::BatchReply& reply) {
+  return absl::StrCat("batch ", reply.changed, "+", reply.moved, "+", reply.cancelling, " bound ",
+                      reply.bound, " next ", reply.next_sequence);
+}
+
+std::string Text(const engine::ProgressReply& reply) {
+  return absl::StrCat("progress ", reply.progress.value_or("none"));
+}
 
 std::string Text(const engine::QueueStatsReply& reply) {
   return absl::StrCat("stats {", reply.counters.ShortDebugString(), "}");

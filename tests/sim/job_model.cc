@@ -510,6 +510,14 @@ void JobRules::Delete(const Guess& guess, bool force, std::optional<Reason> reas
   AddUnique(std::move(after), out);
 }
 
+void JobRules::Batch(const Guess& guess, const engine::BatchCommand& call, Guesses* out) const {
+  using Operation = engine::BatchCommand::Operation;
+  if (call.dry_run) return;
+  if (call.operation == Operation::kCancel) Cancel(guess, Reason::kNone, std::nullopt, out);
+  if (call.operation == Operation::kRedrive) Redrive(guess, Reason::kNone, out);
+  if (call.operation == Operation::kDelete) Delete(guess, call.force, Reason::kNone, out);
+}
+
 void JobRules::Update(const Guess& guess, const engine::UpdateJobCommand& call,
                       std::optional<Reason> reason, Guesses* out) const {
   const bool moves = call.delay_ms.has_value() || call.due_wall_ms.has_value();

@@ -143,6 +143,8 @@ class JobRules {
   void Redrive(const Guess& guess, std::optional<engine::Reason> reason, Guesses* out) const;
   void Delete(const Guess& guess, bool force, std::optional<engine::Reason> reason,
               Guesses* out) const;
+  // As one of many.
+  void Batch(const Guess& guess, const engine::BatchCommand& call, Guesses* out) const;
   void Update(const Guess& guess, const engine::UpdateJobCommand& call,
               std::optional<engine::Reason> reason, Guesses* out) const;
   void Purge(const Guess& guess, bool force, Guesses* out) const;

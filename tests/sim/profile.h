@@ -38,6 +38,7 @@ enum class Act {
   kStats,
   kRepeat,
   kAbandon,
+  kBatch,
   kCount
 };
 inline constexpr size_t kActs = static_cast<size_t>(Act::kCount);

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "storage/reader.h"
+#include "storage/records.h"
 #include "tests/sim/describe.h"
 
 namespace stint::sim {
@@ -87,6 +89,35 @@ void Simulator::Call(engine::Command command, OnAnswer on_answer) {
   if (absl::Status refused = loop_->Submit(std::move(call)); !refused.ok()) {
     Answered(id, {std::move(refused), {}});
   }
+}
+
+engine::BatchCommand Simulator::FindBatch(const std::string& queue,
+                                          engine::BatchCommand::Operation operation, bool force,
+                                          uint64_t bound, uint64_t from) {
+  constexpr size_t kMostJobs = 3;
+  using Operation = engine::BatchCommand::Operation;
+  engine::BatchCommand batch;
+  batch.queue = queue;
+  batch.operation = operation;
+  batch.force = force;
+  const storage::Reader reader(&store_->stable());
+  const auto last = reader.LastChange();
+  const auto found = reader.FindQueue(queue);
+  if (!last.ok() || !found.ok() || !found->has_value()) return batch;
+  batch.queue_id = (*found)->id;
+  batch.bound = bound != 0 ? bound : *last;
+  const auto page = reader.ListJobs(
+      **found, from, kMostJobs, SIZE_MAX, false, [&](const storage::StoredJob& job) {
+        const int32_t state = job.state.state();
+        if (job.key.sequence > batch.bound || !job.record.job_id().empty()) return false;
+        if (operation == Operation::kCancel) return !storage::IsEnded(state);
+        if (operation == Operation::kRedrive) return state > storage::kStateCompleted;
+        return force || storage::IsEnded(state);
+      });
+  if (!page.ok()) return batch;
+  for (const storage::StoredJob& job : page->jobs) batch.sequences.push_back(job.key.sequence);
+  if (page->next_sequence <= batch.bound) batch.next_sequence = page->next_sequence;
+  return batch;
 }
 
 void Simulator::AbandonOne() {

@@ -55,6 +55,9 @@ class Simulator final : public Broker {
 
   void Call(engine::Command command, OnAnswer on_answer) override;
   void AbandonOne() override;
+  engine::BatchCommand FindBatch(const std::string& queue,
+                                 engine::BatchCommand::Operation operation, bool force,
+                                 uint64_t bound, uint64_t from) override;
   int64_t WallMs() const override { return clock_.wall_ms; }
   int64_t NowMs() const override { return auditor_.NowMs(); }
 

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "server/api/exchange.h"
+#include "server/engine/error.h"
 #include "server/runtime/gateway.h"
 
 namespace stint::testing {

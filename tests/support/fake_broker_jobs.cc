@@ -1,6 +1,7 @@
 // JobService of the fake broker.
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "absl/strings/numbers.h"
 #include "stint/v1/job_service.grpc.pb.h"
@@ -134,7 +135,67 @@ class JobServiceImpl final : public v1::JobService::Service {
     });
   }
 
+  grpc::Status BatchCancelJobs(grpc::ServerContext* context,
+                               const v1::BatchCancelJobsRequest* request,
+                               v1::BatchCancelJobsResponse* response) override {
+    return core_.Handle(context, "BatchCancelJobs", *request, [&] {
+      return ChangeMatching(
+          *request, v1::JOB_STATE_READY, response->mutable_result(),
+          [](FakeCore::StoredJob* stored) { stored->job.set_state(v1::JOB_STATE_CANCELLED); });
+    });
+  }
+
+  grpc::Status BatchRedriveJobs(grpc::ServerContext* context,
+                                const v1::BatchRedriveJobsRequest* request,
+                                v1::BatchRedriveJobsResponse* response) override {
+    return core_.Handle(context, "BatchRedriveJobs", *request, [&] {
+      return ChangeMatching(
+          *request, v1::JOB_STATE_DEAD, response->mutable_result(),
+          [](FakeCore::StoredJob* stored) { stored->job.set_state(v1::JOB_STATE_READY); });
+    });
+  }
+
+  grpc::Status BatchDeleteJobs(grpc::ServerContext* context,
+                               const v1::BatchDeleteJobsRequest* request,
+                               v1::BatchDeleteJobsResponse* response) override {
+    return core_.Handle(context, "BatchDeleteJobs", *request, [&] {
+      return ChangeMatching(*request, v1::JOB_STATE_COMPLETED, response->mutable_result(),
+                            [this](FakeCore::StoredJob* stored) {
+                              core_.jobs.erase(std::string(stored->job.name()));
+                            });
+    });
+  }
+
  private:
+  // A step of a batch call: jobs in the order of enqueueing, in the filter's states, or else in
+  // `state`. Page tokens are positions.
+  template <typename Request>
+  grpc::Status ChangeMatching(const Request& request, v1::JobState state, v1::BatchResult* result,
+                              const std::function<void(FakeCore::StoredJob*)>& change) {
+    if (core_.queues.count(request.queue()) == 0) {
+      return MakeGrpcStatus(QueueNotFound(request.queue()));
+    }
+    v1::ListJobsRequest filter;
+    filter.set_queue(request.queue());
+    for (const int given : request.filter().states()) {
+      filter.add_states(static_cast<v1::JobState>(given));
+    }
+    if (filter.states().empty()) filter.add_states(state);
+    if (request.filter().has_kind()) filter.set_kind(request.filter().kind());
+    size_t at = 0;
+    if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &at)) at = 0;
+    const int limit = request.limit() > 0 ? request.limit() : 1000;
+    for (; at < core_.order.size() && result->matched() < limit; ++at) {
+      FakeCore::StoredJob* const stored = core_.Find(core_.order[at]);
+      if (stored == nullptr || !Matches(filter, stored->job)) continue;
+      result->set_matched(result->matched() + 1);
+      result->set_changed(result->changed() + 1);
+      if (!request.dry_run()) change(stored);
+    }
+    if (at < core_.order.size()) result->set_next_page_token(absl::StrCat(at));
+    return grpc::Status::OK;
+  }
+
   grpc::Status Enqueue(const std::string& queue, const v1::JobSpec& spec, const std::string& id,
                        v1::EnqueueJobResponse* response) {
     if (spec.payload().size() > FakeBroker::kMaxPayloadBytes) {

@@ -45,7 +45,8 @@ class WorkerServiceImpl final : public v1::WorkerService::Service {
         v1::HeartbeatResult* const result = response->add_results();
         result->set_job(item.job());
         result->set_token(item.token());
-        const FakeCore::StoredJob* const stored = core_.Find(item.job());
+        FakeCore::StoredJob* const stored = core_.Find(item.job());
+        if (stored != nullptr && item.has_progress()) stored->job.set_progress(item.progress());
         if (stored == nullptr || stored->token != item.token()) {
           result->set_status(v1::LEASE_STATUS_LOST);
         } else if (stored->verdict != v1::LEASE_STATUS_UNSPECIFIED) {

@@ -28,6 +28,8 @@ Process::Process(const std::string& binary, const std::vector<std::string>& argu
     const std::string variable = *entry;
     if (variable.rfind("STINT_", 0) != 0) environment.push_back(variable);
   }
+  // All brokers have the same default port.
+  environment.emplace_back("STINT_HTTP_LISTEN=none");
   environment.insert(environment.end(), variables.begin(), variables.end());
   const std::vector<char*> argv = Pointers(&words);
   const std::vector<char*> envp = Pointers(&environment);

@@ -15,7 +15,7 @@ mapfile -t sources < <(
 
 passed=$build/clang-tidy-passed
 mkdir -p "$passed"
-headers=$(find storage server client -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy | sha256sum)
+headers=$(find storage server client sync -name '*.h' -print0 | sort -z | xargs -0 cat .clang-tidy | sha256sum)
 export build passed headers
 
 judge() {

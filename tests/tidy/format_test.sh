@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mapfile -d '' -t files < <(
-  find storage server client tests bench -path '*/node_modules' -prune -o \
+  find storage server client sync tests bench -path '*/node_modules' -prune -o \
     \( -name '*.cc' -o -name '*.h' \) -print0 2>/dev/null
 )
 [[ ${#files[@]} -gt 0 ]] || { echo "format: found no files" >&2; exit 1; }

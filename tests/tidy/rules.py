@@ -27,18 +27,21 @@ def matches(lines, pattern, message):
 # --- Walls between the layers ----------------------------------------------------------------
 
 GENERATED_API = ("stint/v1/", "google/rpc/", "google/api/")
+# For every layer but the engine, which needs no threads.
+SYNC = ("sync/",)
 # Folder -> what of ours it may include besides itself. The longest matching folder counts;
 # a folder with None is a composition root or a test and may include everything.
 LAYERS = {
-    "storage/": (),
+    "sync/": (),
+    "storage/": SYNC,
     "server/engine/": ("storage/",),
-    "server/runtime/": ("server/engine/", "storage/"),
-    "server/ops/": ("server/runtime/", "server/engine/"),
+    "server/runtime/": ("server/engine/", "storage/") + SYNC,
+    "server/ops/": ("server/runtime/", "server/engine/") + SYNC,
     # Reads for people go past the engine; the engine's plain values hold records.
     "server/api/": ("server/runtime/", "server/engine/", "server/ops/", "storage/reader.h",
-                    "storage/record.pb.h", "storage/job_id.h") + GENERATED_API,
+                    "storage/record.pb.h", "storage/job_id.h") + GENERATED_API + SYNC,
     "server/": None,
-    "client/": GENERATED_API,
+    "client/": GENERATED_API + SYNC,
     "tests/": None,
     "bench/": None,
 }
@@ -149,12 +152,18 @@ def sleep(source, tree):
                            "'{}': wait for the event or move the clock")
 
 
+UNANNOTATED = re.compile(r"\bstd::(mutex|lock_guard|scoped_lock|condition_variable)\b")
+
+
 @rule
 def types(source, tree):
     if not source.is_cpp:
         return
     yield from matches(source.code, re.compile(r"\babsl::(Mutex\w*|CondVar)\b"),
-                       "'{}' cannot be checked by the thread sanitizer here: use std::mutex")
+                       "'{}' cannot be checked by the thread sanitizer here: use sync/mutex.h")
+    if source.path.startswith(("storage/", "server/", "client/")):
+        yield from matches(source.code, UNANNOTATED, "'{}' is not seen by -Wthread-safety: "
+                                                     "use sync/mutex.h")
     if source.ending == ".h":
         yield from matches(source.code, re.compile(r"\bstd::string_view\b"),
                            "'{}' in an interface: use absl::string_view")

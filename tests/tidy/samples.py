@@ -87,8 +87,11 @@ SAMPLES = {
     },
     "types": {
         "bad": [cc("server/runtime/a.h", "absl::Mutex mutex_;"),
+                cc("client/cpp/a.cc", "std::mutex mutex_;"),
+                cc("storage/a.h", "const std::lock_guard lock(mutex_);"),
                 cc("server/runtime/b.h", "void F(std::string_view s);")],
         "good": [cc("server/runtime/c.h", "void F(absl::string_view s);"),
+                 cc("sync/a.h", "std::mutex mutex_;"), cc("tests/unit/a.h", "std::mutex mutex_;"),
                  cc("storage/d.cc", "std::string_view s = slice;")],
     },
     "leftovers": {

@@ -103,7 +103,7 @@ TEST_F(ListingCases, S94_ListingWhileJobsComeAndGo) {
 }
 
 TEST_F(ListingCases, S95_ReviveAllAndTheyDieAgain) {
-  // Reviving in one call, by a filter, comes later; here each is revived by itself.
+  // Each by itself; in one call: job_batch_test.cc.
   auto job = BrokerHarness::Job();
   job.record.set_max_attempts(1);
   broker_.EnqueueMany("q", Jobs(51, job));

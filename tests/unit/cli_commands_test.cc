@@ -1,5 +1,12 @@
 // Every command but `work`: what it sends, prints and exits with.
+#include <algorithm>
+#include <sstream>
+
+#include "client/cli/arguments.h"
+#include "client/cli/queue_settings.h"
+#include "client/cpp/proto_time.h"
 #include "gmock/gmock.h"
+#include "server/engine/limits.h"
 #include "tests/unit/cli_fixture.h"
 
 namespace stint::testing {
@@ -97,6 +104,7 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwo) {
       {"jobs", "get", "no-slash"},
       {"jobs", "list", "q", "--state", "sleeping"},
       {"jobs", "list", "q", "--columns", "colour"},
+      {"jobs", "list", "q", "--view", "full"},
       {"jobs", "update", "q/1"},
       {"queues", "update", "q"},
       {"queues", "update", "q", "--reset", "nothing"},
@@ -109,6 +117,7 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwo) {
       {"token", "create", "bad name"},
       {"token", "create", "name", "--role", "god"},
       {"work", "q", "--exec", " "},
+      {"work", "q", "--exec", "no-such-command --at-all"},
       {"work", "q", "--exec", "true", "--lease", "1"},
       {"work", "q", "--exec", "true", "--lease", "1ms"},
       {"health", "--token-file", "/no/such/token"},
@@ -120,15 +129,39 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwo) {
   }
 }
 
-TEST_F(CliTest, HelpExitsWithZero) {
-  EXPECT_EQ(RunPlain({"--help"}), cli::kOk);
-  EXPECT_THAT(out_, HasSubstr("stint enqueue hello --payload world"));
-  EXPECT_EQ(RunPlain({"work", "--help"}), cli::kOk);
-  EXPECT_THAT(out_, HasSubstr("STINT_TOKEN"));
-  EXPECT_EQ(RunPlain({"help", "exit-codes"}), cli::kOk);
-  EXPECT_THAT(out_, HasSubstr("no broker answered"));
-  EXPECT_EQ(RunPlain({"version"}), cli::kOk);
-  EXPECT_THAT(out_, MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
+TEST_F(CliTest, APayloadOnItsWayIsNotDropped) {
+  const auto run = [this](const std::vector<std::string>& arguments, bool redirected) {
+    std::istringstream in("hi\n");
+    std::ostringstream out;
+    std::ostringstream err;
+    std::vector<std::string> all = {"enqueue", "q", "--address", broker_.address()};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    cli::Streams streams{in, out, err};
+    streams.in_is_redirected = redirected;
+    const int code = cli::Run(all, streams);
+    err_ = err.str();
+    return code;
+  };
+  EXPECT_EQ(run({}, /*redirected=*/true), cli::kUsage);
+  EXPECT_THAT(err_, HasSubstr("--payload -"));
+  EXPECT_EQ(broker_.Calls("EnqueueJob"), 0);
+  EXPECT_EQ(run({}, /*redirected=*/false), cli::kOk);
+  EXPECT_EQ(run({"--payload", ""}, /*redirected=*/true), cli::kOk);
+  EXPECT_EQ(run({"--payload", "-"}, /*redirected=*/true), cli::kOk);
+  const auto requests = broker_.Requests<v1::EnqueueJobRequest>("EnqueueJob");
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_EQ(requests[0].job().payload(), "");
+  EXPECT_EQ(requests[1].job().payload(), "");
+  EXPECT_EQ(requests[2].job().payload(), "hi\n");
+}
+
+TEST_F(CliTest, AtMostOnceIsBothBudgetsAtOne) {
+  EXPECT_EQ(
+      Run({"enqueue", "payouts", "--payload", "42", "--max-attempts", "1", "--max-losses", "1"}),
+      cli::kOk);
+  const auto request = broker_.Requests<v1::EnqueueJobRequest>("EnqueueJob")[0];
+  EXPECT_EQ(request.job().max_attempts(), 1);
+  EXPECT_EQ(request.job().max_losses(), 1);
 }
 
 TEST_F(CliTest, ARefusalSaysWhatWhyAndWhatToDo) {
@@ -159,12 +192,38 @@ TEST_F(CliTest, EachKindOfFailureHasItsExitCode) {
   EXPECT_EQ(Run({"jobs", "cancel", "q/1"}), cli::kWrongState);
   broker_.Refuse("UpdateQueue", {absl::StatusCode::kAborted, "ETAG_MISMATCH", "", {}, {}});
   EXPECT_EQ(Run({"queues", "update", "q", "--draining", "true"}), cli::kWrongState);
+  broker_.Refuse("EnqueueJob",
+                 {absl::StatusCode::kFailedPrecondition, "QUEUE_DRAINING", "", {}, {}});
+  EXPECT_EQ(Run({"enqueue", "q"}), cli::kWrongState);
+  EXPECT_EQ(cli::ExitCodeFor(absl::CancelledError("")), cli::kUnreachable);
   broker_.RequireToken("secret");
   EXPECT_EQ(Run({"server", "info"}), cli::kRefused);
   EXPECT_THAT(err_, HasSubstr("--token-file"));
 }
 
+// What the broker's message says already is not said twice.
+TEST_F(CliTest, FieldsAreNamedOnce) {
+  broker_.Refuse("EnqueueJob", {absl::StatusCode::kInvalidArgument,
+                                "INVALID_REQUEST",
+                                "queue is required",
+                                {},
+                                {{"queue", "is required"}}});
+  EXPECT_EQ(Run({"enqueue", "q"}), cli::kRefused);
+  EXPECT_THAT(err_, StartsWith("stint: cannot enqueue to q (INVALID_REQUEST)\n"
+                               "  queue: is required\n"));
+}
+
+TEST_F(CliTest, AnAddressIsAHostAndAPort) {
+  for (const char* const address : {"7150", "localhost:22x", "localhost:", ":7150", "localhost:0",
+                                    "localhost:70000", "localhost"}) {
+    EXPECT_EQ(RunPlain({"health", "--address", address}), cli::kUsage) << address;
+    EXPECT_THAT(err_, HasSubstr("HOST:PORT")) << address;
+  }
+}
+
 TEST_F(CliTest, NoBrokerExitsWithThreeAndSaysWhereItLooked) {
+  EXPECT_EQ(RunPlain({"jobs", "wait", "q/1", "--address", "127.0.0.1:1", "--timeout", "0s"}),
+            cli::kUnreachable);
   EXPECT_EQ(RunPlain({"server", "info", "--address", "127.0.0.1:1", "--timeout", "0s"}),
             cli::kUnreachable);
   EXPECT_THAT(err_, HasSubstr("is a broker running at 127.0.0.1:1?"));
@@ -231,11 +290,15 @@ TEST_F(CliTest, AWorkerByHand) {
   EXPECT_EQ(broker_.GetJob("queues/q/jobs/j2").result(), "r");
   EXPECT_EQ(Run({"lease", "q", "--wait", "0s"}), cli::kNotFound);
   EXPECT_EQ(out_, "");
+  EXPECT_THAT(err_, HasSubstr("none came within 0s"));
 }
 
 TEST_F(CliTest, WaitsForAJob) {
   broker_.AddJob("q");
   EXPECT_EQ(Run({"jobs", "wait", "q/j1", "--for", "0s"}), cli::kStillRunning);
+  EXPECT_THAT(err_, HasSubstr("has not ended within 0: it is READY"));
+  EXPECT_THAT(err_, HasSubstr("What to do: wait longer with --for"));
+  EXPECT_THAT(err_, Not(HasSubstr("stintd")));
   EXPECT_EQ(Run({"lease", "q"}), cli::kOk);
   EXPECT_EQ(Run({"complete", "q/j1", "1000000", "--result", "bytes"}), cli::kOk);
   EXPECT_EQ(Run({"jobs", "wait", "q/j1", "--result"}), cli::kOk);
@@ -269,18 +332,31 @@ TEST_F(CliTest, QueuesFromCreateToDelete) {
   EXPECT_EQ(Run({"queues", "create", "q", "--max-attempts", "5", "--retry-initial", "10s",
                  "--finished-age", "2d", "--retry-multiplier", "1.5"}),
             cli::kOk);
-  EXPECT_THAT(out_, HasSubstr("max-attempts\t5\nretry-initial\t10s\nretry-multiplier\t1.5\n"));
+  EXPECT_THAT(out_, HasSubstr("\nretry-initial\t10s\nretry-multiplier\t1.5\n"));
   EXPECT_EQ(Run({"queues", "get", "q"}), cli::kOk);
+  EXPECT_THAT(out_, HasSubstr("max-attempts\t5\nmax-losses\t3\tdefault\n"));
+  EXPECT_THAT(out_, HasSubstr("retry-max\t24h\tdefault\n"));
   EXPECT_THAT(out_, HasSubstr("finished-age\t2d0h\n"));
+  EXPECT_THAT(out_, HasSubstr("run-limit\tno limit\tdefault\n"));
   EXPECT_EQ(Run({"queues", "pause", "q"}), cli::kOk);
   EXPECT_EQ(Run({"queues", "list"}), cli::kOk);
   EXPECT_THAT(out_, HasSubstr("q\tpaused\t0\t"));
   EXPECT_EQ(Run({"queues", "resume", "q"}), cli::kOk);
   broker_.AddJob("q");
   EXPECT_EQ(Run({"queues", "stats", "q", "--json"}), cli::kOk);
-  EXPECT_EQ(out_, "{\"ready\":\"1\"}\n");
+  EXPECT_THAT(out_, StartsWith("{\"ready\":\"1\","));
+  EXPECT_THAT(out_, HasSubstr("\"dead\":\"0\""));
+  EXPECT_EQ(Run({"queues", "list", "--json"}), cli::kOk);
+  EXPECT_THAT(out_, StartsWith("{\"name\":\"queues/q\","));
+  EXPECT_THAT(out_, HasSubstr(",\"stats\":{\"ready\":\"1\",\"delayed\":\"0\","));
+  EXPECT_EQ(Run({"queues", "list", "--json", "--no-stats"}), cli::kOk);
+  EXPECT_THAT(out_, Not(HasSubstr("stats")));
   EXPECT_EQ(Run({"queues", "purge", "q"}), cli::kOk);
-  EXPECT_EQ(out_, "1 jobs removed\n");
+  EXPECT_EQ(out_, "1 job removed\n");
+  broker_.Refuse("DeleteQueue",
+                 {absl::StatusCode::kFailedPrecondition, "WRONG_STATE", "it holds jobs", {}, {}});
+  EXPECT_EQ(Run({"queues", "delete", "q"}), cli::kWrongState);
+  EXPECT_THAT(err_, HasSubstr("stint queues delete q --force"));
   EXPECT_EQ(Run({"queues", "delete", "q", "--force"}), cli::kOk);
   EXPECT_EQ(Run({"queues", "get", "q"}), cli::kNotFound);
 }
@@ -301,6 +377,32 @@ TEST_F(CliTest, UpdatingAPartOfTheRetryPolicyKeepsTheRest) {
   const auto reset = broker_.Requests<v1::UpdateQueueRequest>("UpdateQueue")[1];
   EXPECT_THAT(reset.update_mask().paths(), ::testing::ElementsAre("settings.retry", "draining"));
   EXPECT_FALSE(reset.settings().has_retry());
+}
+
+// The defaults that are shown are those of the broker.
+TEST(QueueSettingsTest, DefaultsAreTheBrokers) {
+  std::map<std::string, std::string> shown;
+  for (const cli::SettingText& setting : cli::DescribeSettings({})) {
+    EXPECT_TRUE(setting.is_default) << setting.name;
+    shown[setting.name] = setting.value;
+  }
+  const auto ms = [&shown](const char* name) {
+    return absl::ToInt64Milliseconds(*cli::ParseDuration(shown.at(name)));
+  };
+  EXPECT_EQ(shown.at("max-attempts"), std::to_string(engine::kDefaultMaxAttempts));
+  EXPECT_EQ(shown.at("max-losses"), std::to_string(engine::kDefaultMaxLosses));
+  EXPECT_EQ(ms("retry-initial"), engine::kDefaultInitialRetryMs);
+  EXPECT_EQ(std::stod(shown.at("retry-multiplier")), engine::kDefaultRetryMultiplier);
+  EXPECT_EQ(ms("retry-max"), engine::kDefaultMaxRetryMs);
+  EXPECT_EQ(std::stod(shown.at("retry-jitter")), engine::kDefaultRetryJitter);
+  EXPECT_EQ(ms("loss-backoff"), engine::kDefaultLossBackoffMs);
+  EXPECT_EQ(ms("cancel-grace"), engine::kDefaultCancelGraceMs);
+  EXPECT_EQ(ms("finished-age"), engine::kDefaultFinishedAgeMs);
+  EXPECT_EQ(shown.at("finished-count"), std::to_string(engine::kDefaultFinishedCount));
+  EXPECT_EQ(shown.at("finished-bytes"), std::to_string(engine::kDefaultFinishedBytes));
+  EXPECT_EQ(ms("dead-age"), engine::kDefaultDeadAgeMs);
+  EXPECT_EQ(shown.at("dead-count"), std::to_string(engine::kDefaultDeadCount));
+  EXPECT_EQ(shown.at("dead-bytes"), std::to_string(engine::kDefaultDeadBytes));
 }
 
 TEST_F(CliTest, ServerInfoDrainAndHealth) {

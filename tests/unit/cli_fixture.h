@@ -28,7 +28,8 @@ class CliTest : public ::testing::Test {
     std::istringstream in(input);
     std::ostringstream out;
     std::ostringstream err;
-    const int code = cli::Run(arguments, cli::Streams{in, out, err, terminal, terminal, false});
+    const int code =
+        cli::Run(arguments, cli::Streams{in, out, err, terminal, terminal, false, terminal});
     out_ = out.str();
     err_ = err.str();
     return code;

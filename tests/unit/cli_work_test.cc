@@ -117,8 +117,12 @@ TEST_F(WorkTest, PrintsALineForEachJob) {
   EXPECT_EQ(Work("true", {"--verbose"}), cli::kOk);
   EXPECT_THAT(err_, HasSubstr("completed queues/q/jobs/j1 attempt 1 "));
   broker_.AddJob("q");
+  EXPECT_EQ(Work("echo no mail >&2; exit 3", {"--verbose", "--max-jobs", "1"}), cli::kOk);
+  EXPECT_THAT(err_, HasSubstr(": exit code 3: no mail\n"));
+  broker_.AddJob("q");
   EXPECT_EQ(Work("exit 1", {"--json"}), cli::kOk);
-  EXPECT_THAT(out_, HasSubstr("\"job\":\"queues/q/jobs/j2\""));
+  EXPECT_THAT(out_, HasSubstr("\"job\":\"queues/q/jobs/j3\""));
+  EXPECT_THAT(out_, HasSubstr("\"error\":\"exit code 1\""));
   EXPECT_THAT(out_, HasSubstr("\"outcome\":\"failed\""));
 }
 
@@ -137,11 +141,11 @@ TEST_F(WorkTest, EndsWhenTheBrokerRefusesIt) {
 
 // The command tells through the broker itself that it has begun: it enqueues a job.
 constexpr char kTellAndHang[] =
-    STINT_BINARY " enqueue started -q; trap 'exit 1' TERM; while :; do :; done";
+    STINT_BINARY " enqueue started -q --payload ''; trap 'exit 1' TERM; while :; do :; done";
 
 TEST_F(WorkTest, ATermSignalLetsJobsEndWithinTheGrace) {
   const std::string job = broker_.AddJob("q");
-  const pid_t pid = StartBinary(STINT_BINARY " enqueue started -q; " STINT_BINARY
+  const pid_t pid = StartBinary(STINT_BINARY " enqueue started -q --payload ''; " STINT_BINARY
                                              " jobs wait started/j2 --for 30s >/dev/null; echo ok");
   broker_.WaitForCalls("WaitJob", 1);
   ASSERT_EQ(kill(pid, SIGTERM), 0);

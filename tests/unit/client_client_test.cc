@@ -107,6 +107,45 @@ TEST_F(ClientTest, GivesUpAfterTheTotalWithTheLastError) {
   EXPECT_GE(broker_.Calls("EnqueueJob"), 6);
 }
 
+// The time a call may wait at the broker is no time to go on without one.
+TEST_F(ClientTest, WaitingCallsGiveUpAfterTheTotalToo) {
+  broker_.Refuse("WaitJob", {absl::StatusCode::kUnavailable, "STARTING", "not ready", {}, {}},
+                 1000);
+  broker_.Refuse("LeaseJobs", {absl::StatusCode::kUnavailable, "STARTING", "not ready", {}, {}},
+                 1000);
+  client::CallOptions options;
+  options.total = absl::Seconds(10);
+  int told = 0;
+  options.on_repeat = [&told](const absl::Status& why) {
+    EXPECT_EQ(client::ErrorReason(why), "STARTING");
+    ++told;
+  };
+  absl::Duration start = clock_.Now();
+  const auto job = MakeClient().AwaitJob("queues/q/jobs/1", absl::InfiniteDuration(), options);
+  EXPECT_EQ(client::ErrorReason(job.status()), "STARTING");
+  EXPECT_LE(clock_.Now() - start, absl::Seconds(10));
+  EXPECT_EQ(told, broker_.Calls("WaitJob") - 1);
+  EXPECT_GE(told, 5);
+  start = clock_.Now();
+  EXPECT_FALSE(MakeClient().AwaitJob("queues/q/jobs/1", absl::Seconds(2), options).ok());
+  EXPECT_LE(clock_.Now() - start, absl::Seconds(2));
+  start = clock_.Now();
+  v1::LeaseJobsRequest lease;
+  lease.add_queues("q");
+  lease.set_worker("me");
+  EXPECT_FALSE(MakeClient().LeaseJobs(lease, options).ok());
+  EXPECT_LE(clock_.Now() - start, absl::Seconds(10));
+}
+
+// A call that ran into its deadline says nothing about the job.
+TEST_F(ClientTest, ABrokerThatDoesNotAnswerIsNotAJobThatHasNotEnded) {
+  broker_.Refuse("WaitJob", {absl::StatusCode::kDeadlineExceeded, "", "too late", {}, {}}, 1000);
+  client::CallOptions options;
+  options.total = absl::Seconds(5);
+  EXPECT_TRUE(absl::IsUnavailable(
+      MakeClient().AwaitJob("queues/q/jobs/1", absl::InfiniteDuration(), options).status()));
+}
+
 TEST_F(ClientTest, WithoutATotalThereIsOneTry) {
   broker_.Refuse("EnqueueJob", {});
   client::CallOptions options;

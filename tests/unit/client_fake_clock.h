@@ -7,48 +7,47 @@
 #define STINT_TESTS_UNIT_CLIENT_FAKE_CLOCK_H_
 
 #include <algorithm>
-#include <condition_variable>
 #include <list>
-#include <mutex>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "client/cpp/clock.h"
+#include "sync/mutex.h"
 
 namespace stint::testing {
 
 class ManualClock final : public client::Clock {
  public:
   absl::Duration Now() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return now_;
   }
 
-  void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-            absl::Duration until) override {
+  void Wait(Condition& changed, Mutex& mutex, absl::Duration until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::list<Waiter>::iterator self;
     {
-      const std::lock_guard<std::mutex> own(mutex_);
+      const MutexLock own(mutex_);
       if (now_ >= until) return;
-      self = waiters_.insert(waiters_.end(), Waiter{&changed, lock.mutex(), until});
-      registered_.notify_all();
+      self = waiters_.insert(waiters_.end(), Waiter{&changed, &mutex, until});
+      registered_.NotifyAll();
     }
-    changed.wait(lock);
-    const std::lock_guard<std::mutex> own(mutex_);
+    changed.Wait(mutex);
+    const MutexLock own(mutex_);
     waiters_.erase(self);
   }
 
   void Advance(absl::Duration by) {
     std::vector<Waiter> waiters;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       now_ += by;
       waiters.assign(waiters_.begin(), waiters_.end());
     }
     for (const Waiter& waiter : waiters) {
       // Under its mutex: it may have registered and not begun to wait.
-      const std::lock_guard<std::mutex> theirs(*waiter.mutex);
-      waiter.changed->notify_all();
+      const MutexLock theirs(*waiter.mutex);
+      waiter.changed->NotifyAll();
     }
   }
 
@@ -59,53 +58,54 @@ class ManualClock final : public client::Clock {
 
  private:
   void AwaitWaiter(absl::Duration least, absl::Duration most) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    registered_.wait(lock, [&] {
-      return std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter& waiter) {
-        return waiter.until > now_ && waiter.until >= now_ + least && waiter.until <= now_ + most;
-      });
-    });
+    const MutexLock lock(mutex_);
+    while (std::none_of(waiters_.begin(), waiters_.end(),
+                        [least = now_ + least, most = now_ + most, now = now_](const Waiter& w) {
+                          return w.until > now && w.until >= least && w.until <= most;
+                        })) {
+      registered_.Wait(mutex_);
+    }
   }
 
   struct Waiter {
-    std::condition_variable* changed;
-    std::mutex* mutex;
+    Condition* changed;
+    Mutex* mutex;
     absl::Duration until;
   };
 
-  std::mutex mutex_;
-  std::condition_variable registered_;
-  absl::Duration now_ = absl::Seconds(1000);
-  std::list<Waiter> waiters_;
+  Mutex mutex_;
+  Condition registered_;
+  absl::Duration now_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1000);
+  std::list<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
 };
 
 class SteppingClock final : public client::Clock {
  public:
   absl::Duration Now() override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return now_;
   }
 
-  void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-            absl::Duration until) override {
+  void Wait(Condition& changed, Mutex& mutex, absl::Duration until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (until == absl::InfiniteDuration()) {
-      changed.wait(lock);
+      changed.Wait(mutex);
       return;
     }
-    const std::lock_guard<std::mutex> own(mutex_);
+    const MutexLock own(mutex_);
     waits_.push_back(until - now_);
     now_ = std::max(now_, until);
   }
 
   std::vector<absl::Duration> Waits() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return waits_;
   }
 
  private:
-  std::mutex mutex_;
-  absl::Duration now_ = absl::Seconds(1000);
-  std::vector<absl::Duration> waits_;
+  Mutex mutex_;
+  absl::Duration now_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1000);
+  std::vector<absl::Duration> waits_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace stint::testing

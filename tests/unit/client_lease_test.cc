@@ -37,6 +37,33 @@ TEST_F(WorkerTest, RenewsAllLeasesWithOneCallEveryThird) {
   broker_.WaitForCount("q", v1::JOB_STATE_COMPLETED, 3);
 }
 
+TEST_F(WorkerTest, ProgressGoesWithTheNextHeartbeatThatArrives) {
+  Gate gate;
+  const std::string job = broker_.AddJob("q");
+  broker_.Refuse("Heartbeat", {}, 1);
+  auto worker = Start([&](JobContext& context) {
+    context.SetProgress("one");
+    context.SetProgress(std::string(5000, 'x'));
+    gate.Pass();
+    return Result::Complete();
+  });
+  gate.AwaitArrivals(1);
+  clock_.Advance(absl::Seconds(5));
+  broker_.WaitForCalls("Heartbeat", 1);
+  clock_.AwaitWaiter(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  broker_.WaitForCalls("Heartbeat", 2);
+  clock_.AwaitWaiter(absl::Seconds(5));
+  clock_.Advance(absl::Seconds(5));
+  broker_.WaitForCalls("Heartbeat", 3);
+  const auto beats = broker_.Requests<v1::HeartbeatRequest>("Heartbeat");
+  EXPECT_EQ(beats[0].leases(0).progress(), std::string(4096, 'x'));
+  EXPECT_EQ(beats[1].leases(0).progress(), beats[0].leases(0).progress());
+  EXPECT_FALSE(beats[2].leases(0).has_progress());
+  EXPECT_EQ(broker_.GetJob(job).progress().size(), 4096U);
+  gate.Open();
+}
+
 TEST_F(WorkerTest, SendsHeartbeatsAsOftenAsTheBrokerAsks) {
   Gate gate;
   broker_.SetHeartbeatInterval(absl::Seconds(2));

@@ -71,6 +71,35 @@ TEST(ValidateTest, EverythingWrongIsSaidAtOnce) {
                           "job.loss_backoff", "job.run_limit", "job_id"));
 }
 
+TEST(ValidateTest, BatchCallsTakeOnlyStatesTheirOperationKnows) {
+  EXPECT_TRUE(Validate(Parse<v1::BatchCancelJobsRequest>("queue: 'q'")).ok());
+  EXPECT_TRUE(Validate(Parse<v1::BatchRedriveJobsRequest>("queue: 'q'")).ok());
+  EXPECT_TRUE(Validate(Parse<v1::BatchDeleteJobsRequest>("queue: 'q'")).ok());
+  EXPECT_THAT(
+      FieldsOf(Validate(Parse<v1::BatchCancelJobsRequest>(R"(
+                  queue: "" limit: -1
+                  filter { states: JOB_STATE_READY states: JOB_STATE_DEAD
+                           labels { key: "" value: "v" } created_after { seconds: -99999999999 } }
+                  )"))),
+      ElementsAre("queue", "filter.labels", "filter.created_after", "filter.states[1]", "limit"));
+  EXPECT_THAT(FieldsOf(Validate(Parse<v1::BatchRedriveJobsRequest>(
+                  "queue: 'q' filter { states: JOB_STATE_CANCELLED states: JOB_STATE_READY }"))),
+              ElementsAre("filter.states[1]"));
+  const std::string leased = "queue: 'q' filter { states: JOB_STATE_LEASED }";
+  EXPECT_THAT(FieldsOf(Validate(Parse<v1::BatchDeleteJobsRequest>(leased))),
+              ElementsAre("filter.states[0]"));
+  EXPECT_TRUE(Validate(Parse<v1::BatchDeleteJobsRequest>(leased + " force: true")).ok());
+}
+
+TEST(ValidateTest, ProgressHasALimit) {
+  auto request = Parse<v1::HeartbeatRequest>("leases { job: 'queues/q/jobs/j' token: 1 }");
+  request.mutable_leases(0)->set_progress(std::string(engine::kMaxProgressBytes, 'x'));
+  EXPECT_TRUE(Validate(request).ok());
+  EXPECT_EQ(ToCommand(request).items.at(0).progress, request.leases(0).progress());
+  request.mutable_leases(0)->set_progress(std::string(engine::kMaxProgressBytes + 1, 'x'));
+  EXPECT_THAT(FieldsOf(Validate(request)), ElementsAre("leases[0].progress"));
+}
+
 // S64: at the limit, and one over.
 TEST(ValidateTest, LimitsHoldToTheByte) {
   using Change = std::function<void(v1::EnqueueJobRequest*, size_t)>;

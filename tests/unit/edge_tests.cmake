@@ -5,6 +5,7 @@ stint_test(NAME edge_errors_test SOURCES edge_errors_test.cc LIBS stint_api)
 stint_test(NAME edge_requests_test SOURCES edge_requests_test.cc LIBS stint_api)
 stint_test(NAME edge_access_test SOURCES edge_access_test.cc LIBS stint_api)
 stint_test(NAME edge_scripted_test SOURCES edge_scripted_test.cc LIBS stint_api)
+stint_test(NAME job_batch_test SOURCES job_batch_test.cc LIBS stint_api stint_harness)
 stint_test(NAME edge_services_test SOURCES edge_services_test.cc LIBS stint_api stint_harness)
 stint_test(NAME edge_grpc_test SOURCES edge_grpc_test.cc LIBS stint_api stint_grpc_proto
            gRPC::grpc++)
@@ -12,3 +13,4 @@ stint_test(NAME edge_grpc_access_test SOURCES edge_grpc_access_test.cc LIBS stin
            stint_grpc_proto gRPC::grpc++ OpenSSL::Crypto)
 stint_test(NAME stream_session_test SOURCES stream_session_test.cc LIBS stint_api stint_harness)
 stint_test(NAME stream_messages_test SOURCES stream_messages_test.cc LIBS stint_api stint_harness)
+stint_test(NAME workers_test SOURCES workers_test.cc LIBS stint_api stint_harness)

@@ -7,6 +7,7 @@
 
 #include "storage/job_id.h"
 #include "storage/keys.h"
+#include "storage/records.h"
 #include "storage/tables.h"
 #include "tests/support/case_fixture.h"
 
@@ -121,11 +122,22 @@ TEST_F(EngineCorruptTest, AStartIsRefusedForRowsItCannotDoWithout) {
   broker_.Enqueue("q");
   broker_.Lease("q");
   const std::string lease = storage::JobRowKey(Family::kLease, {1, 1});
-  for (const std::string& key : {storage::MetaKey(storage::kGroupRow), storage::QueueKey(1),
-                                 storage::CountersKey(1), lease}) {
+  // The same name as queue 1 has.
+  record::QueueRecord second;
+  second.set_name("q");
+  record::JobState endless;
+  endless.set_state(storage::kStateLeased);
+  endless.set_lease_duration_ms(INT64_MAX);
+  const std::vector<storage::Row> rows = {{storage::MetaKey(storage::kGroupRow), "\xff\xff"},
+                                          {storage::QueueKey(1), "\xff\xff"},
+                                          {storage::CountersKey(1), "\xff\xff"},
+                                          {lease, "\xff\xff"},
+                                          {storage::QueueKey(2), second.SerializeAsString()},
+                                          {lease, endless.SerializeAsString()}};
+  for (const auto& [key, value] : rows) {
     std::unique_ptr<storage::MemoryStore> store = broker_.store().CrashCopy(0);
     storage::Batch batch;
-    batch.Put(key, "\xff\xff");
+    batch.Put(key, value);
     ASSERT_TRUE(store->Sync(*store->Commit(batch, store->epoch())).ok());
     ManualClock clock;
     ManualExecutor executor;

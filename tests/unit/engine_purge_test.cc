@@ -36,6 +36,17 @@ TEST_F(EnginePurgeTest, StepsGoOnBehindRowsThatRetentionHasJustRemoved) {
   EXPECT_EQ(RowsIn(Family::kDue), 0u);
 }
 
+// Purge leaves ended jobs alone, so a refusal must not send anybody there.
+TEST_F(EnginePurgeTest, AQueueThatIsNotDeletedSaysWhatItHolds) {
+  broker_.EnqueueMany("q", Jobs(2, BrokerHarness::Job()));
+  for (const GrantedLease& lease : broker_.Lease("q", 1)) broker_.Complete(lease);
+  EXPECT_EQ(Purge("q"), 1);
+  const auto refused = broker_.Call(engine::DeleteQueueCommand{"q", false, {}});
+  EXPECT_EQ(refused.status.message(),
+            "queue q holds 1 job (0 waiting, 0 leased, 1 ended); with force it is deleted with all "
+            "of them");
+}
+
 TEST_F(EnginePurgeTest, StepsGoOnAfterACrash) {
   auto job = BrokerHarness::Job(std::string(5'000, 'x'));
   for (int i = 0; i < 6; ++i) broker_.EnqueueMany("q", Jobs(100, job));

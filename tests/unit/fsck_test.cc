@@ -139,6 +139,19 @@ TEST_F(FsckTest, AKeyOfNoKindIsFound) {
   EXPECT_EQ(report.findings[0].what, "a key of no known kind");
 }
 
+TEST_F(FsckTest, SizesThatNoRowHasAreFoundAndNotCounted) {
+  for (Row& row : rows_) {
+    record::JobRecord record;
+    if (storage::FamilyOf(row.key) != Family::kJob) continue;
+    ASSERT_TRUE(record.ParseFromString(row.value));
+    record.set_size_bytes(INT64_MAX);
+    row.value = record.SerializeAsString();
+  }
+  const storage::FsckReport report = CheckRows(rows_);
+  EXPECT_GE(report.finding_count, 9U);
+  EXPECT_EQ(report.jobs, 0U);
+}
+
 TEST_F(FsckTest, NumbersFromTheFutureAreFound) {
   for (Row& row : rows_) {
     record::GroupRecord group;

@@ -113,6 +113,10 @@ TEST(Keys, RefusesWhatHasNotTheForm) {
   std::string due = DueRowKey(Family::kDue, {1, 1, 1});
   due[10] = 10;
   EXPECT_FALSE(ParseDueRowKey(Family::kDue, due));
+  // A time that none of the functions above would write.
+  std::string before_zero = DueRowKey(Family::kDue, {1, 1, 1});
+  before_zero[2] = '\x80';
+  EXPECT_FALSE(ParseDueRowKey(Family::kDue, before_zero));
   std::string ended = EndedRowKey(7, EndedClass::kDead, 1, 1);
   ended[6] = 2;
   EXPECT_FALSE(ParseEndedRowKey(ended));

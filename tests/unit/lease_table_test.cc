@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "server/engine/limits.h"
 
 namespace stint::engine {
 namespace {
@@ -29,6 +32,27 @@ TEST(LeaseTableTest, GivesOutWhatIsDueInOrderAndOnce) {
   EXPECT_EQ(leases.size(), 3u);
   leases.Watch({1, 2}, 250);
   EXPECT_EQ(leases.TakeDue(300, 10), (std::vector<JobKey>{{1, 2}, {1, 1}}));
+}
+
+TEST(LeaseTableTest, ProgressOfAllLeasesTogetherIsBounded) {
+  LeaseTable leases;
+  const std::string text(kMaxProgressBytes, 'x');
+  const size_t fit = kMaxKeptProgressBytes / kMaxProgressBytes;
+  for (uint64_t i = 1; i <= fit + 1; ++i) {
+    leases.Put({1, i}, Until(100));
+    leases.SetProgress(leases.Find({1, i}), text);
+  }
+  EXPECT_EQ(leases.progress_bytes(), kMaxKeptProgressBytes);
+  EXPECT_TRUE(leases.Find({1, fit})->progress.has_value());
+  EXPECT_FALSE(leases.Find({1, fit + 1})->progress.has_value());
+  // Another in place of the old one, and room again when a lease ends.
+  leases.SetProgress(leases.Find({1, 1}), "short");
+  EXPECT_EQ(leases.Find({1, 1})->progress, "short");
+  leases.Remove({1, 2});
+  leases.SetProgress(leases.Find({1, fit + 1}), text);
+  EXPECT_TRUE(leases.Find({1, fit + 1})->progress.has_value());
+  leases.RemoveQueue(1);
+  EXPECT_EQ(leases.progress_bytes(), 0u);
 }
 
 TEST(LeaseTableTest, StopsAtTheLimit) {

@@ -324,6 +324,23 @@ TEST_F(LogScannerTest, ALogDroppedByAFormerStartIsNoHole) {
             (std::map<uint64_t, uint64_t>{{4, good}, {8, fresh.bytes().size()}}));
 }
 
+TEST_F(LogScannerTest, WhatStandsBeforeTheNextGroupInALaterLogIsNotDropped) {
+  LogWriter old;
+  old.Group(1, 0);
+  const size_t good = old.bytes().size();
+  old.Group(3, 0);
+  old.WriteTo(Path("000004.log"));
+  LogWriter fresh;
+  fresh.Unmarked().Group(2, 0);
+  fresh.WriteTo(Path("000008.log"));
+  const auto scan = Scan();
+  ASSERT_TRUE(scan.ok()) << scan.status();
+  EXPECT_EQ(scan->readable_bytes,
+            (std::map<uint64_t, uint64_t>{{4, good}, {8, fresh.bytes().size()}}));
+  EXPECT_EQ(scan->dropped_records, 1u);
+  EXPECT_EQ(scan->dropped_bytes, old.bytes().size() - good);
+}
+
 TEST_F(LogScannerTest, ALaterLogDoesNotHideAClaimBehindAHole) {
   LogWriter old;
   old.Group(1, 0);

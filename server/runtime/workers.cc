@@ -1,0 +1,58 @@
+#include "server/runtime/workers.h"
+
+#include "server/engine/limits.h"
+
+namespace stint::runtime {
+
+void Workers::AskedForJobs(const std::string& worker, const std::vector<std::string>& queues) {
+  const MutexLock lock(mutex_);
+  const auto it = known_.find(worker);
+  if (it == known_.end()) {
+    if (known_.size() >= engine::kMaxKnownWorkers) ForgetOld();
+    // Then they come faster than they are forgotten: the list has a limit, the calls have not.
+    if (known_.size() >= engine::kMaxKnownWorkers) return;
+    known_.emplace(worker, KnownWorker{worker, queues, clock_->WallMs(), clock_->BootMs()});
+    return;
+  }
+  it->second.last_heard_ms = clock_->BootMs();
+  if (it->second.queues != queues) it->second.queues = queues;
+}
+
+void Workers::Heard(const std::string& worker) {
+  const MutexLock lock(mutex_);
+  const auto it = known_.find(worker);
+  if (it != known_.end()) it->second.last_heard_ms = clock_->BootMs();
+}
+
+std::vector<KnownWorker> Workers::List() {
+  std::vector<KnownWorker> list;
+  const MutexLock lock(mutex_);
+  ForgetOld();
+  list.reserve(known_.size());
+  for (const auto& [name, worker] : known_) list.push_back(worker);
+  return list;
+}
+
+void Workers::Drain(const std::string& worker) {
+  const MutexLock lock(mutex_);
+  ForgetOld();
+  if (drained_.size() < engine::kMaxKnownWorkers) drained_[worker] = clock_->BootMs();
+}
+
+bool Workers::IsDrained(const std::string& worker) {
+  const MutexLock lock(mutex_);
+  const auto it = drained_.find(worker);
+  return it != drained_.end() && clock_->BootMs() - it->second <= engine::kDrainedWorkerMs;
+}
+
+void Workers::ForgetOld() {
+  const int64_t now_ms = clock_->BootMs();
+  absl::erase_if(known_, [now_ms](const auto& known) {
+    return now_ms - known.second.last_heard_ms > engine::kWorkerKnownMs;
+  });
+  absl::erase_if(drained_, [now_ms](const auto& drained) {
+    return now_ms - drained.second > engine::kDrainedWorkerMs;
+  });
+}
+
+}  // namespace stint::runtime

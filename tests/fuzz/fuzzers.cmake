@@ -1,0 +1,6 @@
+stint_fuzzer(NAME key_fuzz SOURCES key_fuzz.cc CORPUS corpus/key LIBS stint_storage)
+stint_fuzzer(NAME log_fuzz SOURCES log_fuzz.cc CORPUS corpus/log LIBS stint_storage)
+stint_fuzzer(NAME name_fuzz SOURCES name_fuzz.cc CORPUS corpus/name LIBS stint_api)
+stint_fuzzer(NAME page_token_fuzz SOURCES page_token_fuzz.cc CORPUS corpus/page_token LIBS stint_api)
+stint_fuzzer(NAME record_fuzz SOURCES record_fuzz.cc CORPUS corpus/record LIBS stint_engine)
+stint_fuzzer(NAME request_fuzz SOURCES request_fuzz.cc CORPUS corpus/request LIBS stint_api)
