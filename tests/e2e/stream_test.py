@@ -3,13 +3,14 @@
 Cases S16, S19, S27, S85, S87.
 """
 
+import collections
 import os
 import threading
 import time
 import unittest
 
 from broker import BrokerTest, HOST, enqueue, get, pb, stats, wait_job, wait_until
-from stint_api import Api
+from stint_api import Api, Refused
 from stream_session import StreamSession, held
 from tcp_points import Proxy
 
@@ -209,36 +210,49 @@ class StreamTest(BrokerTest):
         self.assertEqual(thief.pushed, [])
 
     def test_a_session_that_stops_reading(self):
-        """What was not written to it goes back within a third of its lease at no cost, and it gets
-        no more; what was written, read or not, when the leases lapse."""
+        """It gets no more, whatever room it has; what was written to it, read or not, goes to others
+        when its leases lapse."""
         lease_seconds, count = 6, 40
         jobs = [enqueue(self.api, "q", payload=b"x" * 500_000)[0] for _ in range(count)]
         stuck = self.session(self.api, "stuck", queues=["q"], credit=count, credit_bytes=1 << 26,
                              reading=False, lease_duration={"seconds": lease_seconds})
-        seen = [0]
-
-        def some_went_back():
-            seen.append(stats(self.api, "q").leased)
-            return seen[-1] < max(seen)
-
+        wait_until(lambda: stats(self.api, "q").leased > 0)
         begin = time.monotonic()
-        wait_until(some_went_back)
-        print(f"stopped reading: of {max(seen)} jobs {max(seen) - seen[-1]} went back after "
-              f"{time.monotonic() - begin:.1f} s", flush=True)
         other = self.session(self.api, "other", queues=["q"], credit=count, credit_bytes=1 << 26)
-        leases = other.jobs(count - seen[-1])[:count - seen[-1]]
-        self.assertEqual({lease.attempt for lease in leases}, {1})
-        for lease in leases:
+        taken = []
+        while len(taken) < count:
+            lease = other.jobs(len(taken) + 1)[len(taken)]
+            taken.append(lease)
             self.assertEqual(other.complete(lease).complete.state, pb.JOB_STATE_COMPLETED)
-        lapsed = other.jobs(count)[len(leases):]
-        self.assertEqual({lease.attempt for lease in lapsed}, {2})
-        self.assertEqual({lease.job for lease in leases + lapsed}, set(jobs))
+            if lease.attempt == 1:
+                free = time.monotonic() - begin
+        self.assertEqual({lease.job for lease in taken}, set(jobs))
+        attempts = collections.Counter(lease.attempt for lease in taken)
+        print(f"stopped reading: {attempts[1]} jobs went to others within {free:.1f} s, "
+              f"{attempts[2]} after the lease, {time.monotonic() - begin:.1f} s", flush=True)
+        self.assertGreaterEqual(attempts[1], count / 2)
+        self.assertEqual(attempts[1] + attempts[2], count)
         stuck.read_on()
         self.assertEqual(stuck.ended().name, "CANCELLED")
 
+    def test_a_session_that_says_nothing(self):
+        """S19, S27: its stream stands and its lease lapses all the same; its late settle is
+        refused."""
+        [job] = enqueue(self.api, "q")
+        silent = self.session(self.api, "silent", queues=["q"], credit=1,
+                              lease_duration={"seconds": 2})
+        [lease] = silent.jobs(1)
+        begin = time.monotonic()
+        [taken] = self.session(self.api, "other", queues=["q"], credit=1).jobs(1)
+        print(f"silent session with a lease of 2 s: another worker has the job after "
+              f"{time.monotonic() - begin:.1f} s", flush=True)
+        self.assertEqual((taken.job, taken.attempt), (job, 2))
+        refused = Refused.of_status(silent.complete(lease).error)
+        self.assertEqual((refused.reason, refused.metadata["worker"]), ("LEASE_LOST", "other"))
+
     def test_many_sessions_that_stop_reading(self):
         """The broker's memory does not grow with what they ask for."""
-        sessions, each, size, count = 40, 64 << 20, 1_000_000, 600
+        sessions, each, size, count = 40, 64 << 20, 1_000_000, 900
         for _ in range(count):
             enqueue(self.api, "big", payload=b"x" * size)
         before = most = resident_mib(self.server.pid)
@@ -251,8 +265,9 @@ class StreamTest(BrokerTest):
             threading.Event().wait(0.25)
         print(f"{sessions} sessions that read nothing: {before:.0f} MiB before, {most:.0f} MiB at "
               "most", flush=True)
-        # All jobs are together more than the half of --grpc-memory that answers may take.
-        self.assertLess(most - before, 512)
+        # Half of --grpc-memory for answers, as much again for their making, and the store's reads.
+        # All jobs together are more, and what was asked for is nearly three times that.
+        self.assertLess(most - before, 700)
         reader = self.session(self.api, "reader", queues=["big"], credit=1)
         reader.jobs(1)
 

@@ -60,7 +60,7 @@ class Member final : public client::StreamEvents {
   }
 
   static std::shared_ptr<Member> Open(client::Connection* connection, Counts* counts,
-                                     const std::string& worker, const std::string& queue) {
+                                      const std::string& worker, const std::string& queue) {
     auto session = std::make_shared<Member>(counts, worker, queue);
     const std::lock_guard<std::mutex> lock(session->mutex_);
     session->stream_ = connection->OpenStream("/stint.v1.WorkerService/StreamJobs", session);
@@ -166,7 +166,7 @@ int Run(const std::string& address, const std::string& queue, int connections, i
   std::vector<std::shared_ptr<Member>> sessions;
   for (int i = 0; i < streams; ++i) {
     sessions.push_back(Member::Open(opened[static_cast<size_t>(i % connections)].get(), &counts,
-                                   "w" + std::to_string(i), queue));
+                                    "w" + std::to_string(i), queue));
   }
   std::mutex mutex;
   std::condition_variable changed;
