@@ -7,7 +7,7 @@
 #   --test   that, and what tests/run.sh needs (the default)
 #   --list   print the Debian packages of --test, one a line, and stop
 #
-# Packages come from apt; buf, which Debian does not have, from npm into build/tools. Nothing else
+# Packages come from apt; what Debian does not have, from npm into build/tools. Nothing else
 # is changed. When all is there it says so in well under a second and needs no rights. The package
 # `prometheus`, of which the tests need the programs, brings a service too; where systemd runs,
 # `systemctl disable --now prometheus` ends it.
@@ -15,7 +15,6 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-buf_version=1.75.0
 tools=$root/build/tools
 
 build_packages=(
@@ -31,6 +30,10 @@ test_packages=(
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
   fiu-utils e2fsprogs xfsprogs                              # failing syncs, power loss
   python3-grpcio python3-protobuf prometheus                # end-to-end tests
+)
+npm_packages=(
+  @bufbuild/buf@1.75.0                          # the rules of the API
+  @grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 # the Node example of PROTOCOL.md
 )
 
 refuse() {
@@ -87,25 +90,28 @@ apt_install() {
     --no-install-recommends "$@"
 }
 
-buf_is_there() {
-  [[ -x $tools/node_modules/.bin/buf ]] &&
-    grep -q "\"version\": \"$buf_version\"" "$tools/node_modules/@bufbuild/buf/package.json"
+npm_packages_are_there() {
+  local package
+  for package in "${npm_packages[@]}"; do
+    grep -qs "\"version\": \"${package##*@}\"" "$tools/node_modules/${package%@*}/package.json" ||
+      return 1
+  done
 }
 
 check_system
 mapfile -t missing < <(missing_of "${packages[@]}")
-if [[ $want == test ]] && ! buf_is_there && ! npm --version >/dev/null 2>&1; then
+if [[ $want == test ]] && ! npm_packages_are_there && ! npm --version >/dev/null 2>&1; then
   mapfile -t -O "${#missing[@]}" missing < <(missing_of nodejs npm)
 fi
 if ((${#missing[@]})); then
   apt_install "${missing[@]}" </dev/null
 fi
-if [[ $want == test ]] && ! buf_is_there; then
-  echo "install-deps: installing buf $buf_version into build/tools"
+if [[ $want == test ]] && ! npm_packages_are_there; then
+  echo "install-deps: installing ${npm_packages[*]} into build/tools"
   mkdir -p "$tools"
   # npm brings certificates of its own; a network with its own authority is known to the system.
   export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
   npm install --loglevel=error --no-save --no-audit --no-fund --no-update-notifier \
-    --prefix "$tools" --cache "$tools/npm-cache" "@bufbuild/buf@$buf_version" </dev/null
+    --prefix "$tools" --cache "$tools/npm-cache" "${npm_packages[@]}" </dev/null
 fi
 echo "install-deps: all ${#packages[@]} packages for --$want are there"

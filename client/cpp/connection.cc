@@ -195,13 +195,27 @@ struct Connection::Impl {
       : options(std::move(given)), token(std::move(secret)) {}
 
   const ConnectionOptions options;
-  std::unique_ptr<Stub> stub;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
   Mutex mutex;
+  std::shared_ptr<Stub> stub ABSL_GUARDED_BY(mutex);
+  int64_t channel ABSL_GUARDED_BY(mutex) = 0;
   std::string token ABSL_GUARDED_BY(mutex);
+
+  // Connects when something begins on it.
+  void MakeStub() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    ++channel;
+    stub = std::make_shared<Stub>(
+        grpc::CreateCustomChannel(options.address, credentials, MakeArguments(options)));
+  }
 
   absl::Status CallOnce(const char* method, const MessageLite& request, MessageLite* response,
                         gpr_timespec deadline, CallCanceller* canceller,
                         const std::string& secret) {
+    std::shared_ptr<Stub> used;
+    {
+      const MutexLock lock(mutex);
+      used = stub;
+    }
     grpc::ClientContext context;
     context.set_deadline(deadline);
     if (!secret.empty()) context.AddMetadata("authorization", "Bearer " + secret);
@@ -212,7 +226,7 @@ struct Connection::Impl {
     Condition done_changed;
     bool done = false;
     grpc::Status result;
-    stub->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
+    used->UnaryCall(&context, method, grpc::StubOptions(), &request, response,
                     [&](grpc::Status status) {
                       const MutexLock lock(done_mutex);
                       result = std::move(status);
@@ -262,8 +276,11 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions o
   absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials =
       MakeCredentials(impl->options);
   if (!credentials.ok()) return credentials.status();
-  impl->stub = std::make_unique<Stub>(
-      grpc::CreateCustomChannel(impl->options.address, *credentials, MakeArguments(impl->options)));
+  impl->credentials = *std::move(credentials);
+  {
+    const MutexLock lock(impl->mutex);
+    impl->MakeStub();
+  }
   return std::shared_ptr<Connection>(new Connection(std::move(impl)));
 }
 
@@ -341,11 +358,13 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
 std::shared_ptr<Stream> Connection::OpenStream(const char* method,
                                                std::shared_ptr<StreamEvents> events) {
   std::string token;
+  std::shared_ptr<Stub> stub;
   {
     const MutexLock lock(impl_->mutex);
     token = impl_->token;
+    stub = impl_->stub;
   }
-  auto stream = std::make_shared<GrpcStream>(impl_->stub.get(), method, token, std::move(events));
+  auto stream = std::make_shared<GrpcStream>(stub.get(), method, token, std::move(events));
   stream->Begin(stream);
   return stream;
 }
@@ -357,6 +376,19 @@ void Connection::ReadTokenAgain() {
     used = impl_->token;
   }
   impl_->TokenChanged(used, &used);
+}
+
+int64_t Connection::channel() const {
+  const MutexLock lock(impl_->mutex);
+  return impl_->channel;
+}
+
+void Connection::ReplaceChannel(int64_t channel) {
+  std::shared_ptr<Stub> old;  // ends after the lock
+  const MutexLock lock(impl_->mutex);
+  if (channel != impl_->channel) return;
+  old = std::move(impl_->stub);
+  impl_->MakeStub();
 }
 
 }  // namespace stint::client

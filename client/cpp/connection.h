@@ -13,6 +13,7 @@
 #ifndef STINT_CLIENT_CPP_CONNECTION_H_
 #define STINT_CLIENT_CPP_CONNECTION_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -115,6 +116,13 @@ class Connection {
   std::shared_ptr<Stream> OpenStream(const char* method, std::shared_ptr<StreamEvents> events);
   // Reads the token file again, if there is one.
   void ReadTokenAgain();
+
+  // Which channel calls and streams begin on now. One that carries nothing any more looks alive
+  // until keepalive ends it, which takes longer than a lease lasts: whoever misses an answer says
+  // so, and what begins from then on has a connection of its own. What is under way on the old
+  // one ends as it may. Does nothing when `channel` is not the newest: somebody else was first.
+  int64_t channel() const;
+  void ReplaceChannel(int64_t channel);
 
  private:
   struct Impl;

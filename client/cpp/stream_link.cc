@@ -42,6 +42,7 @@ class StreamLink::Attempt final : public StreamEvents {
   void OnEnd(const absl::Status& status) override { link_->OnEnd(this, status); }
 
   std::shared_ptr<Stream> stream;  // and what follows: guarded by the link's mutex
+  int64_t channel = 0;
   v1::StreamJobsRequest sending;
   v1::StreamJobsResponse received;  // only gRPC's reading thread
 
@@ -83,7 +84,7 @@ void StreamLink::Keep() {
       wake = next_try_;
     } else if (state_ == State::kHello) {
       if (now >= hello_until_) {
-        attempt_->stream->Cancel();
+        BreakSilent();
         hello_until_ = absl::InfiniteDuration();
       }
       wake = hello_until_;
@@ -128,9 +129,15 @@ void StreamLink::Connect() {
   sending_ = true;
   hello_sent_at_ = last_sent_ = clock_->Now();
   hello_until_ = hello_sent_at_ + kHelloDeadline;
+  attempt->channel = connection_->channel();
   attempt->stream = connection_->OpenStream(kStreamJobs, attempt);
   attempt->stream->Send(attempt->sending);
   if (stopping_) attempt->stream->Cancel();
+}
+
+void StreamLink::BreakSilent() {
+  attempt_->stream->Cancel();
+  connection_->ReplaceChannel(attempt_->channel);
 }
 
 v1::StreamJobsRequest* StreamLink::Outgoing(size_t bytes) {
@@ -189,19 +196,34 @@ void StreamLink::OnMessage(Attempt* attempt) {
       --waiter->missing;
       waiters_.erase(waiting);
     }
+    // Should this process die of what it got, the broker has to know that it was alive.
+    if (message.jobs_size() > 0 && outgoing_.empty() && !sending_ &&
+        clock_->Now() >= last_sent_ + kBusyFrame) {
+      Outgoing(0);
+      MaySend();
+    }
     leave = message.has_drain() && message.drain().reason() == v1::DRAIN_REASON_WORKER;
   }
   changed_.NotifyAll();
+  if (message.has_welcome()) hooks_.on_reach(absl::OkStatus());
   for (const v1::HeartbeatResult& verdict : verdicts) hooks_.on_verdict(verdict, sent_at);
   if (leave) hooks_.on_leave();
 }
 
 void StreamLink::OnEnd(Attempt* attempt, const absl::Status& status) {
   if (absl::IsUnauthenticated(status)) connection_->ReadTokenAgain();
+  bool was_up = false;
+  {
+    const MutexLock lock(mutex_);
+    was_up = state_ == State::kUp;
+  }
+  // A stream that breaks is opened again at once; only when that fails there is something to tell.
+  if (!was_up && !status.ok() && !absl::IsCancelled(status) && !absl::IsUnimplemented(status)) {
+    hooks_.on_reach(status);
+  }
   // Until the end of this: the destructor waits for it.
   const MutexLock lock(mutex_);
   if (attempt != attempt_.get()) return;
-  const bool was_up = state_ == State::kUp;
   state_ = State::kDown;
   sending_ = false;
   streams_unknown_ = absl::IsUnimplemented(status);
@@ -269,7 +291,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
     std::vector<v1::StreamAnswer> answers;
     // An answer comes behind every job that was pushed before it.
     Ask(
-        1, deadline, nullptr,
+        1, deadline, nullptr, /*vital=*/false,
         [](size_t, int64_t id, v1::StreamJobsRequest* message) {
           message->add_heartbeats()->set_id(id);
         },
@@ -316,7 +338,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
 }
 
 absl::Status StreamLink::Ask(
-    size_t count, absl::Duration deadline, CallCanceller* canceller,
+    size_t count, absl::Duration deadline, CallCanceller* canceller, bool vital,
     const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
     std::vector<v1::StreamAnswer>* answers) {
   bool cancelled = false;
@@ -355,6 +377,8 @@ absl::Status StreamLink::Ask(
       if (status.ok() && waiter.missing > 0) {
         status = cancelled ? absl::CancelledError("interrupted")
                            : absl::DeadlineExceededError("the broker did not answer in time");
+        // Whatever waits is still that of the stream it was sent on.
+        if (vital && !cancelled) BreakSilent();
       }
       for (size_t i = 0; i < count; ++i) waiters_.erase(waiter.first + static_cast<int64_t>(i));
       *answers = std::move(waiter.answers);
@@ -369,7 +393,7 @@ absl::Status StreamLink::Heartbeat(const v1::HeartbeatRequest& request,
                                    CallCanceller* canceller) {
   std::vector<v1::StreamAnswer> answers;
   absl::Status status = Ask(
-      1, deadline, canceller,
+      1, deadline, canceller, /*vital=*/true,
       [&request](size_t, int64_t id, v1::StreamJobsRequest* message) {
         v1::StreamHeartbeat* heartbeat = message->add_heartbeats();
         heartbeat->set_id(id);
@@ -390,7 +414,7 @@ absl::Status StreamLink::Settle(const v1::SettleJobsRequest& request,
                                 CallCanceller* canceller) {
   std::vector<v1::StreamAnswer> answers;
   absl::Status status = Ask(
-      static_cast<size_t>(request.items_size()), deadline, canceller,
+      static_cast<size_t>(request.items_size()), deadline, canceller, /*vital=*/false,
       [&request](size_t i, int64_t id, v1::StreamJobsRequest* message) {
         v1::StreamSettle* settle = message->add_settles();
         settle->set_id(id);

@@ -1,5 +1,8 @@
 // The stream of a worker (StreamJobs): one session, kept up by a thread of its own.
 //
+// A heartbeat that is not answered in time breaks the stream, and the next one has a connection
+// of its own, so that leases outlive a network that drops everything in silence.
+//
 // When the stream breaks it is opened again at once (within 100 ms), and then every 0.5 to 2 s; the
 // hello lists the leases that are held, so that they go on. What waits for an answer when it
 // breaks gets UNAVAILABLE, as a unary call would, and is repeated by the worker. A broker that
@@ -36,6 +39,8 @@ struct StreamLinkHooks {
   // What became of one of them, in a welcome or unasked; `sent_at`: when it was asked for, or
   // nothing if it was not.
   std::function<void(const v1::HeartbeatResult&, std::optional<absl::Duration> sent_at)> on_verdict;
+  // The broker answered (OK), or a try to reach it failed.
+  std::function<void(const absl::Status&)> on_reach;
   // An operator wants this worker to leave.
   std::function<void()> on_leave;
 };
@@ -69,8 +74,9 @@ class StreamLink final : public WorkerLink {
   void Keep();
   // Gives the mutex up meanwhile.
   void Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sends one operation each through `add(id, message)` and waits for all answers.
-  absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller,
+  // Sends one operation each through `add(id, message)` and waits for all answers. `vital`: breaks
+  // the stream when they do not come in time.
+  absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller, bool vital,
                    const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
                    std::vector<v1::StreamAnswer>* answers);
   // Waits until the stream is up; false: until `until`, an attempt failed, or `cancelled`.
@@ -81,6 +87,8 @@ class StreamLink final : public WorkerLink {
   void MaySend() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeJobs(int64_t most, v1::LeaseJobsResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The broker does not answer: gives up the stream and its connection.
+  void BreakSilent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailWaiters(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // From an attempt.

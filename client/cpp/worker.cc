@@ -98,6 +98,7 @@ std::unique_ptr<WorkerLink> Worker::Impl::MakeLink() {
   hooks.held = [this] { return HeldLeases(); };
   hooks.on_verdict = [this](const v1::HeartbeatResult& verdict,
                             std::optional<absl::Duration> sent_at) { OnVerdict(verdict, sent_at); };
+  hooks.on_reach = [this](const absl::Status& status) { NoteReachable(status); };
   hooks.on_leave = [this] { OnLeave(); };
   return std::make_unique<StreamLink>(connection_, std::move(hello), clock_, std::move(hooks));
 }

@@ -4,6 +4,7 @@
 #ifndef STINT_CLIENT_CPP_WORKER_LINK_H_
 #define STINT_CLIENT_CPP_WORKER_LINK_H_
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -43,10 +44,14 @@ class UnaryLink final : public WorkerLink {
     return connection_->Call("/stint.v1.WorkerService/LeaseJobs", request, response, deadline,
                              canceller);
   }
+  // Not answered in time: the next one goes over another connection.
   absl::Status Heartbeat(const v1::HeartbeatRequest& request, v1::HeartbeatResponse* response,
                          absl::Duration deadline, CallCanceller* canceller) override {
-    return connection_->Call("/stint.v1.WorkerService/Heartbeat", request, response, deadline,
-                             canceller);
+    const int64_t channel = connection_->channel();
+    absl::Status status = connection_->Call("/stint.v1.WorkerService/Heartbeat", request, response,
+                                            deadline, canceller);
+    if (absl::IsDeadlineExceeded(status)) connection_->ReplaceChannel(channel);
+    return status;
   }
   absl::Status Settle(const v1::SettleJobsRequest& request, v1::SettleJobsResponse* response,
                       absl::Duration deadline, CallCanceller* canceller) override {

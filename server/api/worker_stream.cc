@@ -156,6 +156,9 @@ void WorkerStream::Leave() {
 }
 
 void WorkerStream::MayPoll() {
+  // What waits behind a write is not counted in the budget of answers: nothing shall wait behind a
+  // large one, and little behind a small one.
+  if (writing_ && writing_bytes_ > AnswerBudget::kSmallBytes) return;
   if (phase_ != Phase::kOpen || !outbox_.welcomed() || draining_ || stuck_ || poll_at_tick_ ||
       poll_ != nullptr || outbox_.jobs() > 0 || credit_jobs_ <= 0 || credit_bytes_ <= 0 ||
       hello_.queues().empty()) {
@@ -168,8 +171,9 @@ void WorkerStream::MayPoll() {
   lease.wait_ms = engine::kMaxWaitMs;
   lease.worker = hello_.worker();
   lease.session = session_;
-  const int64_t most =
+  int64_t most =
       hello_.max_reply_bytes() == 0 ? engine::kDefaultReplyBytes : hello_.max_reply_bytes();
+  if (writing_) most = std::min(most, static_cast<int64_t>(AnswerBudget::kSmallBytes));
   lease.max_reply_bytes = std::min(credit_bytes_, most);
   lease.last_in_line = silent_;
   poll_ = std::make_shared<Poll>();

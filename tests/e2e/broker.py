@@ -164,6 +164,17 @@ class BrokerTest(unittest.TestCase):
         self.addCleanup(worker.close)
         return worker
 
+    def until_told(self):
+        """A shell command that runs until told, in any number of processes, and what tells it."""
+        holder = subprocess.Popen(["tail", "-f", "/dev/null"])
+
+        def end():
+            holder.kill()
+            holder.wait()
+
+        self.addCleanup(end)
+        return f"tail -s 0.2 -f /dev/null --pid {holder.pid}", end
+
     def refused(self, method, request, timeout=DEADLINE):
         """Makes the call, which must fail; how."""
         try:

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import unittest
 
-from broker import BIN, BrokerTest, DEADLINE, count_states, list_jobs
+from broker import BIN, BrokerTest, DEADLINE, count_states, enqueue, list_jobs
 from stint_api import SOURCE, STUBS
 
 PAGE = os.path.join(SOURCE, "proto/PROTOCOL.md")
-BUF = os.path.join(SOURCE, "build/tools/node_modules/.bin")
+MODULES = os.path.join(SOURCE, "build/tools/node_modules")
 PAGE_ADDRESS = "127.0.0.1:7150"
 EXAMPLE = re.compile(r"^```(\w+) example=(\w+)\n(.*?)^```$", re.M | re.S)
 
@@ -32,10 +32,13 @@ class PlainStubTest(BrokerTest):
             self.assertIn(PAGE_ADDRESS, code)
         code = code.replace(PAGE_ADDRESS, self.server.address)
         command = {"sh": ["/bin/sh", "-eu", "-c", code],
-                   "python": [sys.executable, "-B", "-c", code]}[language]
+                   "python": [sys.executable, "-B", "-c", code],
+                   "js": ["node", "-e", code]}[language]
         environment = self.server.client_environment(
-            {"PATH": os.pathsep.join((BIN, BUF, os.environ["PATH"])), "PYTHONPATH": STUBS,
-             "HOME": self.folder})
+            {"PATH": os.pathsep.join((BIN, os.path.join(MODULES, ".bin"), os.environ["PATH"])),
+             "PYTHONPATH": STUBS, "NODE_PATH": MODULES, "HOME": self.folder})
+        link = os.path.join(self.folder, "proto")
+        os.symlink(os.path.join(SOURCE, "proto"), link)
         ended = subprocess.run(command, env=environment, capture_output=True, text=True,
                                timeout=2 * DEADLINE, check=False, cwd=self.folder)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
@@ -45,8 +48,9 @@ class PlainStubTest(BrokerTest):
         return count_states(list_jobs(self.server.api(), "email"))
 
     def test_every_example_has_a_test(self):
-        self.assertEqual(set(examples()), {"stint", "buf", "stub"})
-        self.assertLessEqual(len(examples()["stub"][1].splitlines()), 15)
+        self.assertEqual(set(examples()), {"stint", "buf", "stub", "node", "stream"})
+        for name, most in (("stub", 15), ("node", 15), ("stream", 30)):
+            self.assertLessEqual(len(examples()[name][1].splitlines()), most, name)
 
     def test_stint(self):
         said = self.run_example("stint")
@@ -63,6 +67,18 @@ class PlainStubTest(BrokerTest):
     def test_stub(self):
         said = self.run_example("stub")
         self.assertEqual(self.states(), {"COMPLETED": 1})
+        self.assertIn("hello", said)
+
+    def test_node(self):
+        said = self.run_example("node")
+        self.assertEqual(self.states(), {"COMPLETED": 1})
+        self.assertRegex(said, r"queues/email/jobs/\S+")
+
+    def test_stream(self):
+        [job] = enqueue(self.server.api(), "email", payload=b"hello")
+        said = self.run_example("stream")
+        self.assertEqual(self.states(), {"COMPLETED": 1})
+        self.assertIn(job, said)
         self.assertIn("hello", said)
 
 

@@ -9,7 +9,7 @@ import grpc
 from broker import (BrokerTest, HOST, complete, enqueue, list_jobs, pb, stats,
                     wait_for_parked_calls, wait_job)
 from stint_api import Api
-from tcp_points import ClosedDoor, SilentProxy
+from tcp_points import ClosedDoor, Proxy
 
 WORKERS = 50
 DOWN_SECONDS = 5
@@ -65,7 +65,7 @@ class ReconnectTest(BrokerTest):
         poll. `stint work`, and plain stubs with the settings of PROTOCOL.md."""
         broker = self.start_broker()
         api = broker.api()
-        proxy = SilentProxy(broker.address, HOST)
+        proxy = Proxy(broker.address, HOST)
         self.addCleanup(proxy.close)
         worker = self.worker(broker, "cli", "--address", proxy.address, "--exec", "cat",
                              "--concurrency", "1", "--max-jobs", "1")

@@ -282,6 +282,15 @@ TEST_F(StreamTest, WhatIsNotReadGoesBackAfterAThirdOfTheLease) {
   EXPECT_TRUE(peer->cancelled());
 }
 
+TEST_F(StreamTest, LittleWaitsBehindAWriteThatIsNotRead) {
+  broker_.EnqueueMany("q", Jobs(10, BrokerHarness::Job(std::string(40 << 10, 'x'))));
+  StreamPeer* peer = Open("w", "q");
+  peer->Stall();
+  GiveCredit(peer, 1);  // on its way
+  GiveCredit(peer, 9);  // behind it
+  EXPECT_EQ(broker_.Lease("q", 10).size(), 8U);
+}
+
 TEST_F(StreamTest, AReaderThatIsOnlySlowGetsItsJobsLater) {
   broker_.EnqueueMany("q", Jobs(2, BrokerHarness::Job()));
   StreamPeer* peer = Open("w", "q");
