@@ -26,7 +26,7 @@ build_packages=(
   libgtest-dev libgmock-dev # CMake looks for them even when only the programs are built
 )
 test_packages=(
-  shellcheck
+  shellcheck jq
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
   fiu-utils e2fsprogs xfsprogs                              # failing syncs, power loss
   python3-grpcio python3-protobuf prometheus                # end-to-end tests

@@ -17,7 +17,9 @@ Try it (with a broker running: stintd --memory):
   stint work hello --exec 'tr a-z A-Z' --max-jobs 1 --verbose
   stint jobs list hello
 
-stint COMMAND --help shows a command with examples. Exit codes: stint help exit-codes.)";
+stint COMMAND --help shows a command with examples, stint help TOPIC explains what is not about
+one command: quickstart, queues, workers, retries, dead-letters, labels, json, environment,
+exit-codes.)";
 
 // The command that was read last, such as `jobs list`.
 const CLI::App& Innermost(const CLI::App& app) {
@@ -73,22 +75,29 @@ void LetThrough(CLI::App* app) {
 
 }  // namespace
 
+void AddAllCommands(CLI::App& root, Session& session) {
+  AddEnqueueCommand(root, session);
+  AddWorkCommand(root, session);
+  AddJobsCommands(root, session);
+  AddQueuesCommands(root, session);
+  AddTopCommand(root, session);
+  AddBenchCommand(root, session);
+  AddWorkerCommands(root, session);
+  AddWorkersCommands(root, session);
+  AddServerCommands(root, session);
+  AddHealthCommand(root, session);
+  AddTokenCommand(root, session);
+  AddCompletionCommand(root, session);
+  AddHelpCommands(root, session);
+  LetThrough(&root);
+}
+
 int Run(const std::vector<std::string>& arguments, const Streams& streams) {
   CLI::App app("stint: put jobs into queues, work on them, look after them.", "stint");
   Session session(streams);
   session.AddFlags(app);
   app.require_subcommand(1);
-  AddEnqueueCommand(app, session);
-  AddWorkCommand(app, session);
-  AddJobsCommands(app, session);
-  AddQueuesCommands(app, session);
-  AddWorkerCommands(app, session);
-  AddWorkersCommands(app, session);
-  AddServerCommands(app, session);
-  AddHealthCommand(app, session);
-  AddTokenCommand(app, session);
-  AddHelpCommands(app, session);
-  LetThrough(&app);
+  AddAllCommands(app, session);
   app.footer(kFooter);  // last, since commands inherit it
 
   // CLI11 takes them last first.

@@ -8,10 +8,13 @@
 
 namespace stint::cli {
 
+void AddBenchCommand(CLI::App& root, Session& session);
+void AddCompletionCommand(CLI::App& root, Session& session);
 void AddEnqueueCommand(CLI::App& root, Session& session);
 void AddHealthCommand(CLI::App& root, Session& session);
 void AddHelpCommands(CLI::App& root, Session& session);
 void AddServerCommands(CLI::App& root, Session& session);
+void AddTopCommand(CLI::App& root, Session& session);
 void AddWorkersCommands(CLI::App& root, Session& session);
 void AddTokenCommand(CLI::App& root, Session& session);
 void AddWorkerCommands(CLI::App& root, Session& session);
@@ -19,7 +22,11 @@ void AddJobsCommands(CLI::App& root, Session& session);
 void AddQueuesCommands(CLI::App& root, Session& session);
 void AddWorkCommand(CLI::App& root, Session& session);
 
-// Commands under `stint jobs` and `stint queues` that change something.
+// All of them, and the rule that flags of every command may stand behind a command as well.
+void AddAllCommands(CLI::App& root, Session& session);
+
+// Commands under `stint jobs` and `stint queues` that have a file of their own.
+void AddJobsTailCommand(CLI::App* jobs, Session& session);
 void AddJobChangeCommands(CLI::App* jobs, Session& session);
 void AddQueueChangeCommands(CLI::App* queues, Session& session);
 

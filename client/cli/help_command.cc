@@ -1,14 +1,18 @@
-// stint version, stint help [exit-codes | COMMAND]
+// stint version, stint help [TOPIC | COMMAND]
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
+#include "client/cli/help_topics.h"
 
 namespace stint::cli {
 namespace {
 
 int RunHelp(const std::vector<std::string>& words, CLI::App& root, Session& session) {
-  if (words == std::vector<std::string>{"exit-codes"}) {
-    session.out() << kExitCodesHelp;
+  // A topic may have the name of a command: stint help queues is the topic, queues --help the
+  // other.
+  const HelpTopic* const topic = words.size() == 1 ? FindHelpTopic(words[0]) : nullptr;
+  if (topic != nullptr) {
+    session.out() << topic->text;
     return kOk;
   }
   const CLI::App* command = &root;
@@ -25,6 +29,9 @@ int RunHelp(const std::vector<std::string>& words, CLI::App& root, Session& sess
     absl::StrAppend(&name, " ", word);
   }
   session.out() << command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+  if (words.empty()) {
+    session.out() << "\nTopics, each by stint help TOPIC:\n" << DescribeHelpTopics();
+  }
   return kOk;
 }
 
@@ -40,12 +47,12 @@ void AddHelpCommands(CLI::App& root, Session& session) {
   });
 
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* const help = root.add_subcommand("help", "Explain a command, or exit-codes");
-  help->add_option("topic", *words, "A command, such as jobs list, or exit-codes");
-  help->footer(R"(
+  CLI::App* const help = root.add_subcommand("help", "Explain a topic or a command");
+  help->add_option("topic", *words, "A topic, or a command such as jobs list");
+  help->footer("\nTopics:\n" + DescribeHelpTopics() + R"(
 Examples:
-  stint help jobs list
-  stint help exit-codes)");
+  stint help quickstart
+  stint help jobs list)");
   session.OnChosen(help, [words, &root, &session] { return RunHelp(*words, root, session); });
 }
 

@@ -2,7 +2,7 @@
 
 namespace stint::cli {
 
-void AddFilterFlags(CLI::App* command, FilterOptions* options) {
+void AddMatchFlags(CLI::App* command, FilterOptions* options) {
   command
       ->add_option("--state", options->states,
                    "delayed, held, ready, leased, completed, cancelled or dead; may be "
@@ -11,6 +11,10 @@ void AddFilterFlags(CLI::App* command, FilterOptions* options) {
   options->kind_option = command->add_option("--kind", options->kind, "Only this kind");
   command->add_option("--label", options->labels, "KEY=VALUE; may be repeated: all must match")
       ->allow_extra_args(false);
+}
+
+void AddFilterFlags(CLI::App* command, FilterOptions* options) {
+  AddMatchFlags(command, options);
   command->add_option("--created-after", options->created_after, "RFC 3339, inclusive");
   command->add_option("--created-before", options->created_before, "RFC 3339, exclusive");
 }

@@ -29,7 +29,9 @@ struct FilterOptions {
   }
 };
 
-// Adds --state, --kind, --label, --created-after and --created-before.
+// Adds --state, --kind and --label.
+void AddMatchFlags(CLI::App* command, FilterOptions* options);
+// Adds --created-after and --created-before as well.
 void AddFilterFlags(CLI::App* command, FilterOptions* options);
 
 // `Filter` is v1::ListJobsRequest or v1::JobFilter.

@@ -7,6 +7,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/job_filter.h"
 #include "client/cli/jobs_display.h"
+#include "client/cli/watch.h"
 
 namespace stint::cli {
 namespace {
@@ -21,6 +22,7 @@ struct ListOptions {
   bool no_header = false;
   bool all = false;
   std::string view = "basic";
+  WatchOptions watch;
 };
 
 int RunList(const ListOptions& options, Session& session) {
@@ -121,7 +123,10 @@ void AddJobsCommands(CLI::App& root, Session& session) {
 In the order they were enqueued. Off a terminal columns are separated by one tab. Examples:
   stint jobs list email --state dead
   stint jobs list files --state completed --all --columns payload,result --no-header)");
-  session.OnChosen(list_command, [list, &session] { return RunList(*list, session); });
+  AddWatchFlags(list_command, &list->watch);
+  session.OnChosen(list_command, [list, &session] {
+    return RunWatched(list->watch, session, "jobs", [&] { return RunList(*list, session); });
+  });
 
   auto get = std::make_shared<GetOptions>();
   CLI::App* const get_command = jobs->add_subcommand("get", "Show one job");
@@ -136,6 +141,7 @@ Examples:
   stint jobs get email/order-17 --result > result.json)");
   session.OnChosen(get_command, [get, &session] { return RunGet(*get, session); });
 
+  AddJobsTailCommand(jobs, session);
   AddJobChangeCommands(jobs, session);
 }
 

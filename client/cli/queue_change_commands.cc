@@ -3,6 +3,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "client/cli/queue_file.h"
 #include "client/cli/queue_settings.h"
 #include "client/cpp/status.h"
 
@@ -231,9 +232,10 @@ Examples:
   stint queues update email --max-attempts 5 --retry-initial 10s --retry-max 1h
   stint queues update email --draining true
   stint queues update email --reset max_jobs)");
-  session.OnChosen(command, [options, draining, &session] {
+  const auto run = [options, draining, &session] {
     return RunUpdate(*options, draining->count() > 0, session);
-  });
+  };
+  AddFileFlags(command, session, run, UpdateQueuesFromFile);
 }
 
 }  // namespace
@@ -248,6 +250,10 @@ Settings that nobody gave are marked `default`; --json shows only those that wer
   const auto [create, create_options] =
       Add(queues, session, "create", "Create a queue with settings of its own", RunCreate);
   create_options->settings.AddTo(create);
+  AddFileFlags(
+      create, session,
+      [options = create_options, &session] { return RunCreate(*options, session); },
+      CreateQueuesFromFile);
   create->footer(R"(
 Queues also appear on first use, with default settings. Example, at most once, never retried:
   stint queues create payments --max-attempts 1 --max-losses 1)");

@@ -1,10 +1,12 @@
 #include "client/cli/queue_settings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/arguments.h"
 #include "client/cli/output.h"
 #include "client/cpp/proto_time.h"
@@ -113,6 +115,21 @@ void QueueSettingsFlags::AddTo(CLI::App* command) {
                      absl::StrCat(entry.help, " (default ", entry.standard, ")"))
         ->group("Settings");
   }
+}
+
+absl::Status QueueSettingsFlags::Give(absl::string_view name, const std::string& text) {
+  texts_.resize(std::size(kEntries));
+  for (size_t i = 0; i < std::size(kEntries); ++i) {
+    if (kEntries[i].flag.substr(2) != name) continue;
+    if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is empty"));
+    texts_[i] = text;
+    v1::QueueSettings scratch;
+    return Apply(&scratch);
+  }
+  std::vector<absl::string_view> names;
+  for (const Entry& entry : kEntries) names.push_back(entry.flag.substr(2));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no setting '", name, "'; there are ", absl::StrJoin(names, ", ")));
 }
 
 absl::Status QueueSettingsFlags::Apply(v1::QueueSettings* settings) const {

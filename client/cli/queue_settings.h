@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/session.h"
 #include "stint/v1/queue.pb.h"
 
@@ -18,6 +19,8 @@ namespace stint::cli {
 class QueueSettingsFlags {
  public:
   void AddTo(CLI::App* command);
+  // As if the flag `--NAME` had been given. INVALID_ARGUMENT for a name or value that it cannot be.
+  absl::Status Give(absl::string_view name, const std::string& text);
 
   // Sets the given flags' fields. INVALID_ARGUMENT names a flag that cannot be read.
   absl::Status Apply(v1::QueueSettings* settings) const;

@@ -4,6 +4,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "client/cli/watch.h"
 
 namespace stint::cli {
 namespace {
@@ -11,6 +12,12 @@ namespace {
 struct ListOptions {
   std::string prefix;
   bool no_stats = false;
+  WatchOptions watch;
+};
+
+struct StatsOptions {
+  std::string queue;
+  WatchOptions watch;
 };
 
 std::vector<Cell> StatsCells(const v1::QueueStats& stats) {
@@ -121,16 +128,22 @@ void AddQueuesCommands(CLI::App& root, Session& session) {
 Examples:
   stint queues list --prefix mail
   stint queues list --json | jq -r 'select(.stats.dead != "0") | .name')");
-  session.OnChosen(list_command, [list, &session] { return RunList(*list, session); });
+  AddWatchFlags(list_command, &list->watch);
+  session.OnChosen(list_command, [list, &session] {
+    return RunWatched(list->watch, session, "queues", [&] { return RunList(*list, session); });
+  });
 
-  auto stats = std::make_shared<std::string>();
+  auto stats = std::make_shared<StatsOptions>();
   CLI::App* const stats_command = queues->add_subcommand("stats", "How many jobs a queue holds");
-  stats_command->add_option("queue", *stats, "Queue")->required();
+  stats_command->add_option("queue", stats->queue, "Queue")->required();
   stats_command->footer(R"(
 Exact, and as cheap for ten million jobs as for none. Examples:
   stint queues stats email
   stint queues stats email --json | jq -r .ready)");
-  session.OnChosen(stats_command, [stats, &session] { return RunStats(*stats, session); });
+  AddWatchFlags(stats_command, &stats->watch);
+  session.OnChosen(stats_command, [stats, &session] {
+    return RunWatched(stats->watch, session, "", [&] { return RunStats(stats->queue, session); });
+  });
 
   AddQueueChangeCommands(queues, session);
 }

@@ -17,21 +17,25 @@ namespace {
 // The first repeat comes almost at once (client/cpp/backoff.h) and mends a broken connection.
 constexpr int kSilentRepeats = 1;
 
-// One JSON object with all there is to know about a failure.
+std::string Quoted(absl::string_view text) {
+  google::protobuf::Value value;
+  value.set_string_value(client::ToValidUtf8(text));
+  return ToJson(value);
+}
+
+// One JSON object with all there is to know about a failure, its fields always in one order.
 void PrintFailure(const std::string& what, const absl::Status& status, std::ostream& err) {
-  google::protobuf::Struct error;
-  auto& fields = *error.mutable_fields();
-  fields["error"].set_string_value(client::ToValidUtf8(what));
-  fields["code"].set_string_value(absl::StatusCodeToString(status.code()));
-  fields["reason"].set_string_value(client::ErrorReason(status));
-  fields["message"].set_string_value(client::ToValidUtf8(status.message()));
-  auto& list = *fields["field_violations"].mutable_list_value();
+  err << "{\"error\":" << Quoted(what)
+      << ",\"code\":" << Quoted(absl::StatusCodeToString(status.code()))
+      << ",\"reason\":" << Quoted(client::ErrorReason(status))
+      << ",\"message\":" << Quoted(status.message()) << ",\"field_violations\":[";
+  const char* comma = "";
   for (const auto& violation : client::FieldViolations(status)) {
-    auto& parts = *list.add_values()->mutable_struct_value()->mutable_fields();
-    parts["field"].set_string_value(violation.field);
-    parts["description"].set_string_value(violation.description);
+    err << comma << "{\"field\":" << Quoted(violation.field)
+        << ",\"description\":" << Quoted(violation.description) << '}';
+    comma = ",";
   }
-  err << ToJson(error) << '\n';
+  err << "]}\n";
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class Session {
   int RunChosen();
 
   std::istream& in() { return streams_.in; }
-  std::ostream& out() { return streams_.out; }
+  std::ostream& out() { return capture_ != nullptr ? *capture_ : streams_.out; }
   std::ostream& err() { return streams_.err; }
   bool json() const { return json_; }
   bool align() const { return streams_.out_is_terminal; }
@@ -58,6 +58,9 @@ class Session {
   bool may_ask() const { return streams_.in_is_terminal && streams_.err_is_terminal; }
   bool in_is_redirected() const { return streams_.in_is_redirected; }
   const std::string& address() const { return options_.address; }
+
+  // Until called with null, what would be printed goes to `capture` instead.
+  void Capture(std::ostream* capture) { capture_ = capture; }
 
   // Opens the connection on first use.
   absl::StatusOr<std::shared_ptr<client::Connection>> Connect();
@@ -88,6 +91,7 @@ class Session {
   absl::Duration timeout_limit_ = absl::Seconds(30);
   bool json_ = false;
   std::function<int()> action_;
+  std::ostream* capture_ = nullptr;
   int repeats_ = 0;
   std::shared_ptr<client::Connection> connection_;
 };

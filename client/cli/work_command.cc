@@ -1,7 +1,6 @@
 // stint work
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -13,6 +12,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/exec_handler.h"
 #include "client/cli/output.h"
+#include "client/cli/stop_signals.h"
 #include "client/cpp/random_id.h"
 #include "client/cpp/status.h"
 #include "client/cpp/text.h"
@@ -41,39 +41,6 @@ struct WorkOptions {
   bool payload_as_argument = false;
   bool cancel_when_unconfirmed = false;
   bool verbose = false;
-};
-
-// SIGTERM and SIGINT as something to poll, while it lives. It has to exist before any thread
-// is started, so that all of them have the signals blocked.
-class StopSignals {
- public:
-  StopSignals() {
-    sigset_t stop;
-    sigemptyset(&stop);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-      // Who started us with a signal ignored (nohup, a shell's background) wants it so.
-      struct sigaction action {};
-      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
-      sigaddset(&stop, signal);
-    }
-    pthread_sigmask(SIG_BLOCK, &stop, &before_);
-    fd_ = signalfd(-1, &stop, SFD_CLOEXEC);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-  ~StopSignals() {
-    if (fd_ >= 0) close(fd_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  int fd() const { return fd_; }
-  void Take() const {
-    signalfd_siginfo info;
-    if (read(fd_, &info, sizeof(info)) < 0) return;
-  }
-
- private:
-  sigset_t before_;
-  int fd_ = -1;
 };
 
 // Prints what a worker tells, from any thread.

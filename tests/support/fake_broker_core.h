@@ -62,6 +62,7 @@ class FakeCore {
   bool down = false;
   bool stopping = false;
   bool draining = false;
+  int64_t broker_time_ms = 0;
   int64_t next_token = 1'000'000;
   int64_t next_job = 1;
   int most_leased = 0;

@@ -232,9 +232,29 @@ class AdminServiceImpl final : public v1::AdminService::Service {
     return core_.Handle(context, "GetServerInfo", *request, [&] {
       response->set_version("0.1.0");
       response->set_store("memory");
+      // A second passes from one call to the next.
+      core_.broker_time_ms += 1000;
+      response->set_broker_time_ms(core_.broker_time_ms);
       response->set_max_payload_bytes(static_cast<int64_t>(FakeBroker::kMaxPayloadBytes));
       response->set_queues(static_cast<int64_t>(core_.queues.size()));
       response->set_draining(core_.draining);
+      return grpc::Status::OK;
+    });
+  }
+
+  // Whoever holds a lease.
+  grpc::Status ListWorkers(grpc::ServerContext* context, const v1::ListWorkersRequest* request,
+                           v1::ListWorkersResponse* response) override {
+    return core_.Handle(context, "ListWorkers", *request, [&] {
+      std::map<std::string, int64_t> leases;
+      for (const auto& [name, stored] : core_.jobs) {
+        if (stored.job.state() == v1::JOB_STATE_LEASED) ++leases[stored.job.holder().worker()];
+      }
+      for (const auto& [id, count] : leases) {
+        v1::Worker* const worker = response->add_workers();
+        worker->set_name("workers/" + id);
+        worker->set_leases(count);
+      }
       return grpc::Status::OK;
     });
   }

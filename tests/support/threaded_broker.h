@@ -26,7 +26,9 @@ class ThreadedBroker {
   const std::string& address() const { return address_; }
 
   void Start() {
-    edge_ = std::make_unique<api::Edge>(api::EdgeOptions{});
+    api::EdgeOptions edge_options;
+    edge_options.begin_drain = [this] { loop_->BeginDrain(); };
+    edge_ = std::make_unique<api::Edge>(std::move(edge_options));
     api::GrpcServerOptions options;
     options.listen = address_;
     auto server = api::GrpcServer::Start(std::move(options), edge_.get());
