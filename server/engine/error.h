@@ -4,6 +4,7 @@
 #ifndef STINT_SERVER_ENGINE_ERROR_H_
 #define STINT_SERVER_ENGINE_ERROR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,13 @@ enum class Reason : int {
 #include "server/engine/errors.def"
 #undef STINT_ERROR
 };
+
+// How many there are, kNone included.
+inline constexpr size_t kReasons = 1
+#define STINT_ERROR(enumerator, name, code) +1
+#include "server/engine/errors.def"
+#undef STINT_ERROR
+    ;
 
 // INVALID_REQUEST …; "" for kNone.
 absl::string_view ReasonName(Reason reason);

@@ -65,9 +65,9 @@ std::vector<RpcCounts::Method> RpcCounts::Methods() const {
   return methods;
 }
 
-std::array<uint64_t, RpcCounts::kReasons> RpcCounts::Refusals() const {
-  std::array<uint64_t, kReasons> refusals = {};
-  for (size_t i = 0; i < kReasons; ++i) {
+std::array<uint64_t, engine::kReasons> RpcCounts::Refusals() const {
+  std::array<uint64_t, engine::kReasons> refusals = {};
+  for (size_t i = 0; i < engine::kReasons; ++i) {
     refusals[i] = refusals_[i].load(std::memory_order_relaxed);
   }
   return refusals;

@@ -24,7 +24,6 @@ namespace stint::ops {
 class RpcCounts {
  public:
   static constexpr size_t kCodes = 17;  // of gRPC, OK included
-  static constexpr size_t kReasons = static_cast<size_t>(engine::Reason::kEtagMismatch) + 1;
 
   // The number of a method such as "EnqueueJob", the same for every object of this class.
   // Takes a lock: ask once. At most kMaxMethods; what comes later shares the last number.
@@ -41,7 +40,7 @@ class RpcCounts {
   // Of methods that were called.
   std::vector<Method> Methods() const;
   // Calls refused with a reason of ours, by engine::Reason.
-  std::array<uint64_t, kReasons> Refusals() const;
+  std::array<uint64_t, engine::kReasons> Refusals() const;
 
  private:
   static constexpr size_t kMaxMethods = 64;
@@ -52,7 +51,7 @@ class RpcCounts {
     Count took_us = 0;
   };
   std::array<Counts, kMaxMethods> methods_;
-  std::array<Count, kReasons> refusals_ = {};
+  std::array<Count, engine::kReasons> refusals_ = {};
 };
 
 }  // namespace stint::ops

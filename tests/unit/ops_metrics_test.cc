@@ -118,5 +118,17 @@ TEST_F(MetricsPageTest, CallsByMethodAndCodeAndRefusalsByReason) {
   EXPECT_THAT(page, HasSubstr("stint_refusals_total{reason=\"OVERLOADED\"} 0\n"));
 }
 
+TEST(RpcCountsTest, EveryReasonThereIsHasACounter) {
+  RpcCounts counts;
+  const size_t method = RpcCounts::MethodNumber("EnqueueJob");
+  for (size_t reason = 1; reason < engine::kReasons; ++reason) {
+    counts.CountCall(method, engine::MakeError(static_cast<engine::Reason>(reason), "no"), 1);
+    EXPECT_NE(engine::ReasonName(static_cast<engine::Reason>(reason)), "");
+  }
+  const auto refusals = counts.Refusals();
+  ASSERT_EQ(refusals.size(), engine::kReasons);
+  for (size_t reason = 1; reason < refusals.size(); ++reason) EXPECT_EQ(refusals[reason], 1U);
+}
+
 }  // namespace
 }  // namespace stint::ops
