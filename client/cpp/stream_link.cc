@@ -205,7 +205,7 @@ void StreamLink::OnMessage(Attempt* attempt) {
     leave = message.has_drain() && message.drain().reason() == v1::DRAIN_REASON_WORKER;
   }
   changed_.NotifyAll();
-  if (message.has_welcome()) hooks_.on_reach(absl::OkStatus());
+  if (message.has_welcome() && hooks_.on_reach) hooks_.on_reach(absl::OkStatus());
   for (const v1::HeartbeatResult& verdict : verdicts) hooks_.on_verdict(verdict, sent_at);
   if (leave) hooks_.on_leave();
 }
@@ -219,7 +219,7 @@ void StreamLink::OnEnd(Attempt* attempt, const absl::Status& status) {
   }
   // A stream that breaks is opened again at once; only when that fails there is something to tell.
   if (!was_up && !status.ok() && !absl::IsCancelled(status) && !absl::IsUnimplemented(status)) {
-    hooks_.on_reach(status);
+    if (hooks_.on_reach) hooks_.on_reach(status);
   }
   // Until the end of this: the destructor waits for it.
   const MutexLock lock(mutex_);

@@ -39,7 +39,7 @@ struct StreamLinkHooks {
   // What became of one of them, in a welcome or unasked; `sent_at`: when it was asked for, or
   // nothing if it was not.
   std::function<void(const v1::HeartbeatResult&, std::optional<absl::Duration> sent_at)> on_verdict;
-  // The broker answered (OK), or a try to reach it failed.
+  // The broker answered (OK), or a try to reach it failed. May be empty.
   std::function<void(const absl::Status&)> on_reach;
   // An operator wants this worker to leave.
   std::function<void()> on_leave;
