@@ -156,6 +156,7 @@ class Loop final : public Gateway {
   // Ends a wait without what was waited for.
   void EndWait(ParkedCall parked, std::vector<Item>* items);
   void Answer(Call* call, engine::Outcome outcome);
+  void EndEarlierSending(const engine::Command& command);
   void ParkItem(Item* item, const engine::Result& result, const engine::Now& now);
   void CommitGroup();
   void Publish(Group* group);

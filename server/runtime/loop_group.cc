@@ -163,6 +163,7 @@ void Loop::ApplyItem(Item* item, const engine::Now& now) {
     item->done = true;
     return;
   }
+  if (item->call.has_value()) EndEarlierSending(item->command());
   engine::Result result = engine_.Apply(item->command(), now);
   switch (result.verdict) {
     case Verdict::kNeedsRows:
@@ -188,6 +189,16 @@ void Loop::ApplyItem(Item* item, const engine::Now& now) {
       }
       Answer(call, std::move(result.outcome));
       return;
+  }
+}
+
+void Loop::EndEarlierSending(const engine::Command& command) {
+  const auto* lease = std::get_if<engine::LeaseCommand>(&command);
+  if (lease == nullptr) return;
+  // Whoever repeats a call does not read the answer to the first. A job given to that one
+  // would wait for its lease to lapse once the repeat has said that there is none.
+  if (auto earlier = matcher_.TakeEarlierSending(*lease)) {
+    Answer(&earlier->call, {absl::OkStatus(), engine::LeaseReply{}});
   }
 }
 

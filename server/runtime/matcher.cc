@@ -3,6 +3,13 @@
 #include <variant>
 
 namespace stint::runtime {
+namespace {
+
+bool MayBeRepeated(const engine::LeaseCommand& lease) {
+  return !lease.worker.empty() && !lease.request_id.empty();
+}
+
+}  // namespace
 
 void Matcher::Park(ParkedCall parked) {
   const uint64_t id = parked.id;
@@ -10,9 +17,9 @@ void Matcher::Park(ParkedCall parked) {
   if (parked.job.has_value()) {
     by_job_[*parked.job].insert(id);
   } else {
-    for (const std::string& queue : std::get<engine::LeaseCommand>(parked.call.command).queues) {
-      by_queue_[queue].insert(id);
-    }
+    const auto& lease = std::get<engine::LeaseCommand>(parked.call.command);
+    for (const std::string& queue : lease.queues) by_queue_[queue].insert(id);
+    if (MayBeRepeated(lease)) by_request_[{lease.worker, lease.request_id}] = id;
   }
   bytes_ += parked.call.bytes;
   parked_.insert_or_assign(id, std::move(parked));
@@ -30,7 +37,9 @@ ParkedCall Matcher::Take(uint64_t id) {
     if (waiters->second.empty()) by_job_.erase(waiters);
     return parked;
   }
-  for (const std::string& queue : std::get<engine::LeaseCommand>(parked.call.command).queues) {
+  const auto& lease = std::get<engine::LeaseCommand>(parked.call.command);
+  if (MayBeRepeated(lease)) by_request_.erase({lease.worker, lease.request_id});
+  for (const std::string& queue : lease.queues) {
     const auto waiters = by_queue_.find(queue);
     if (waiters == by_queue_.end()) continue;  // the queue was named twice
     waiters->second.erase(id);
@@ -43,6 +52,12 @@ std::optional<ParkedCall> Matcher::TakeFirst(const std::string& queue) {
   const auto waiters = by_queue_.find(queue);
   if (waiters == by_queue_.end()) return std::nullopt;
   return Take(*waiters->second.begin());
+}
+
+std::optional<ParkedCall> Matcher::TakeEarlierSending(const engine::LeaseCommand& lease) {
+  const auto sending = by_request_.find(std::make_pair(lease.worker, lease.request_id));
+  if (sending == by_request_.end()) return std::nullopt;
+  return Take(sending->second);
 }
 
 std::vector<ParkedCall> Matcher::TakeWaitersOf(const storage::JobKey& job) {

@@ -38,6 +38,8 @@ class Matcher {
 
   // The call that has waited longest for a job of `queue`.
   std::optional<ParkedCall> TakeFirst(const std::string& queue);
+  // The call that waits with the worker and the request id of `lease`: an earlier sending of it.
+  std::optional<ParkedCall> TakeEarlierSending(const engine::LeaseCommand& lease);
   // All calls that wait for the end of `job`.
   std::vector<ParkedCall> TakeWaitersOf(const storage::JobKey& job);
   // All calls whose deadline has come, oldest first.
@@ -63,6 +65,8 @@ class Matcher {
   absl::btree_map<uint64_t, ParkedCall> parked_;
   absl::btree_map<std::string, absl::btree_set<uint64_t>> by_queue_;
   absl::flat_hash_map<storage::JobKey, absl::btree_set<uint64_t>> by_job_;
+  // LeaseJobs that can be repeated, by worker and request id.
+  absl::flat_hash_map<std::pair<std::string, std::string>, uint64_t> by_request_;
   absl::btree_set<std::pair<int64_t, uint64_t>> by_deadline_;
 };
 

@@ -55,7 +55,9 @@ class FakeCore {
   std::vector<std::string> order;  // job names as enqueued
   std::map<std::string, v1::Queue> queues;
   std::map<std::string, std::string> answers;  // by method and request id
+  // LeaseJobs by worker and request id: what it was given, and how often it was sent.
   std::map<std::string, std::vector<std::pair<std::string, int64_t>>> grants;
+  std::map<std::string, int> sendings;
   std::map<std::string, Script> scripts;
   std::map<std::string, std::vector<std::string>> requests;
   std::string token;

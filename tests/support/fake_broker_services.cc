@@ -1,6 +1,8 @@
 // WorkerService, QueueService and AdminService of the fake broker.
 #include <chrono>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "stint/v1/admin_service.grpc.pb.h"
 #include "stint/v1/queue_service.grpc.pb.h"
 #include "stint/v1/worker_service.grpc.pb.h"
@@ -20,7 +22,11 @@ class WorkerServiceImpl final : public v1::WorkerService::Service {
   grpc::Status LeaseJobs(grpc::ServerContext* context, const v1::LeaseJobsRequest* request,
                          v1::LeaseJobsResponse* response) override {
     bool parked = false;
+    const bool keyed = !request->worker().empty() && !request->request_id().empty();
+    const std::string key = absl::StrCat(request->worker(), "/", request->request_id());
+    int sending = 0;
     const grpc::Status status = core_.Handle(context, "LeaseJobs", *request, [&] {
+      sending = ++core_.sendings[key];
       core_.TryLease(*request, response);
       parked = response->leases().empty();
       return grpc::Status::OK;
@@ -28,10 +34,13 @@ class WorkerServiceImpl final : public v1::WorkerService::Service {
     if (!status.ok() || !parked) return status;
     std::unique_lock<std::mutex> lock(core_.mutex);
     int steps = static_cast<int>(kStepsPerSecond * WaitSeconds(request->wait()));
-    while (response->leases().empty() && !core_.stopping && !core_.down &&
-           !context->IsCancelled() && steps-- > 0) {
+    // It takes no notice of callers that have gone, as the broker may not have yet: who asks
+    // again under the same id ends the sending before, and has to.
+    const auto newest = [&] { return !keyed || core_.sendings[key] == sending; };
+    while (response->leases().empty() && !core_.stopping && !core_.down && newest() &&
+           steps-- > 0) {
       core_.changed.wait_for(lock, kStep);
-      if (!context->IsCancelled()) core_.TryLease(*request, response);
+      if (newest()) core_.TryLease(*request, response);
     }
     core_.changed.notify_all();
     if (core_.down) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "down");

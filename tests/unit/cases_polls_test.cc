@@ -188,6 +188,42 @@ TEST_F(PollCases, WaitersAreServedInTheOrderTheyCame) {
   for (const auto& poll : polls) EXPECT_EQ(LeasesOf(poll).size(), 1u);
 }
 
+TEST_F(PollCases, ARepeatEndsTheSendingThatStillWaits) {
+  // Whoever asked has given the first sending up, which the broker may not know yet. A job that
+  // went to it would belong to nobody until its lease lapses.
+  engine::LeaseCommand ask = BrokerHarness::LeaseCall("q", 20'000, "w1");
+  ask.request_id = "r1";
+  const auto first = broker_.Start(ask);
+  const auto other = broker_.Start([&] {
+    engine::LeaseCommand call = ask;
+    call.worker = "w2";
+    return call;
+  }());
+  ask.wait_ms = 0;
+  const auto repeat = broker_.Start(ask);
+  ASSERT_TRUE(first->outcome.has_value());
+  EXPECT_TRUE(LeasesOf(first).empty());
+  EXPECT_TRUE(LeasesOf(repeat).empty());
+  EXPECT_FALSE(other->outcome.has_value());  // the same id of another worker is another call
+  broker_.Enqueue("q");
+  EXPECT_EQ(LeasesOf(other).size(), 1u);
+}
+
+TEST_F(PollCases, TheNewestSendingIsTheOneThatIsServed) {
+  engine::LeaseCommand ask = BrokerHarness::LeaseCall("q", 20'000, "w1");
+  ask.request_id = "r1";
+  const auto first = broker_.Start(ask);
+  broker_.Advance(5'000);
+  const auto second = broker_.Start(ask);
+  EXPECT_TRUE(first->outcome.has_value());
+  broker_.Advance(16'000);  // the first one's wait would be over
+  EXPECT_FALSE(second->outcome.has_value());
+  const auto third = broker_.Start(ask);
+  EXPECT_TRUE(LeasesOf(second).empty());
+  broker_.Enqueue("q");
+  EXPECT_EQ(LeasesOf(third).size(), 1u);
+}
+
 TEST_F(PollCases, AResumeServesALongLineOfWaiters) {
   Pause("q");
   broker_.EnqueueMany("q", Jobs(1'000, BrokerHarness::Job()));
