@@ -167,6 +167,7 @@ void WriteProcess(Writer* out) {
   const ProcessFigures process = ReadProcessFigures();
   out->Add(MetricId::kCpu, {}, process.cpu_seconds);
   out->Add(MetricId::kResident, {}, process.resident_bytes);
+  out->Add(MetricId::kAllocated, {}, process.allocated_bytes);
   out->Add(MetricId::kThreads, {}, process.threads);
   out->Add(MetricId::kOpenFiles, {}, process.open_files);
   out->Add(MetricId::kMaxFiles, {}, process.max_files);

@@ -106,6 +106,9 @@ constexpr Metric kTable[] = {
      "CPU time of the process, user and system."},
     {Id::kResident, "stint_process_resident_memory_bytes", kGauge, "",
      "Memory of the process in RAM."},
+    {Id::kAllocated, "stint_process_allocated_memory_bytes", kGauge, "",
+     "Memory allocated and not freed. Beside the resident memory it tells a leak from pages that "
+     "the allocator keeps."},
     {Id::kThreads, "stint_process_threads", kGauge, "", "Threads of the process."},
     {Id::kOpenFiles, "stint_process_open_fds", kGauge, "", "Open file descriptors."},
     {Id::kMaxFiles, "stint_process_max_fds", kGauge, "", "Most file descriptors allowed."},

@@ -70,6 +70,7 @@ enum class MetricId {
   kStoreErrors,
   kCpu,
   kResident,
+  kAllocated,
   kThreads,
   kOpenFiles,
   kMaxFiles,

@@ -1,6 +1,7 @@
 #include "server/ops/process_figures.h"
 
 #include <dirent.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -62,6 +63,8 @@ ProcessFigures ReadProcessFigures() {
   figures.threads = static_cast<int64_t>(field(20));
   figures.start_seconds = BootSeconds() + field(22) / ticks;
   figures.resident_bytes = static_cast<int64_t>(field(24)) * sysconf(_SC_PAGESIZE);
+  const struct mallinfo2 allocated = mallinfo2();
+  figures.allocated_bytes = static_cast<int64_t>(allocated.uordblks + allocated.hblkhd);
   figures.open_files = CountOpenFiles();
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {

@@ -1,4 +1,4 @@
-// What the operating system says about this process. Thread-safe.
+// What the operating system and the allocator say about this process. Thread-safe.
 #ifndef STINT_SERVER_OPS_PROCESS_FIGURES_H_
 #define STINT_SERVER_OPS_PROCESS_FIGURES_H_
 
@@ -9,6 +9,8 @@ namespace stint::ops {
 struct ProcessFigures {
   double cpu_seconds = 0;
   int64_t resident_bytes = 0;
+  // By malloc, and not freed.
+  int64_t allocated_bytes = 0;
   int64_t threads = 0;
   int64_t open_files = 0;
   int64_t max_files = 0;

@@ -10,51 +10,20 @@ import unittest
 import urllib.parse
 
 from broker import (BrokerTest, DEADLINE, HOST, complete, enqueue, lease, pb, wait_until)
+from scrape import get, http_address, read_metrics
 from watched_process import WatchedProcess
 
-SERIES = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
-LABEL = re.compile(r'(\w+)="([^"]*)"')
 # What every scrape must find, one of each part.
 SCRAPED = ("stint_jobs", "stint_jobs_enqueued_total", "stint_job_wait_seconds_count",
            "stint_rpc_requests_total", "stint_refusals_total", "stint_commit_seconds_bucket",
            "stint_store_file_bytes", "stint_process_cpu_seconds_total", "stint_build_info")
 
 
-def get(address, path, method="GET", headers=None):
-    """(status, body) of one request on a connection of its own."""
-    connection = http.client.HTTPConnection(address, timeout=DEADLINE)
-    try:
-        connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
-
-
-def read_metrics(address):
-    """{(name, labels as sorted pairs): value}; no series may come twice."""
-    status, text = get(address, "/metrics")
-    assert status == 200, text
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        name, labels, value = SERIES.match(line).groups()
-        key = name, tuple(sorted(LABEL.findall(labels or "")))
-        assert key not in found, line
-        found[key] = float(value)
-    return found
-
-
 class MetricsTest(BrokerTest):
     def watched(self, *arguments, **options):
         """A broker with HTTP, started; and the address of that."""
         broker = self.start_broker("--http-listen", f"{HOST}:0", *arguments, **options)
-        return broker, self.http_address(broker)
-
-    def http_address(self, broker):
-        return broker.wait_for_line(
-            r'listening for HTTP(?: address=|","address":")([^\s"]+)').group(1)
+        return broker, http_address(broker)
 
     def value(self, address, name, **labels):
         return read_metrics(address).get((name, tuple(sorted(labels.items()))))
@@ -83,7 +52,7 @@ class MetricsTest(BrokerTest):
         api.jobs.BatchEnqueueJobs(pb.BatchEnqueueJobsRequest(
             queue="q", items=[pb.BatchEnqueueItem(job=later)] * 20), timeout=DEADLINE)
         broker.restart()
-        address = self.http_address(broker)
+        address = http_address(broker)
         self.assert_gauges(address, "q", ready=100, delayed=20, leased=5, dead=7)
 
         api = broker.api()
