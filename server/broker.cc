@@ -102,9 +102,14 @@ absl::StatusOr<std::unique_ptr<ops::HttpEndpoint>> StartHttp(
   return endpoint;
 }
 
-ops::LoopSource SourceOf(runtime::BrokerLoop* loop, const runtime::Sessions* sessions) {
-  return {loop, [loop] { return loop->metrics().Copy(); }, [loop] { return loop->inbox_fill(); },
-          [loop] { return loop->store_figures(); }, [sessions] { return sessions->size(); }};
+ops::LoopSource SourceOf(runtime::BrokerLoop* loop, const runtime::Sessions* sessions,
+                         runtime::Workers* workers) {
+  return {loop,
+          [loop] { return loop->metrics().Copy(); },
+          [loop] { return loop->inbox_fill(); },
+          [loop] { return loop->store_figures(); },
+          [sessions] { return sessions->size(); },
+          [workers, sessions] { return workers->Count(*sessions); }};
 }
 
 api::EdgeOptions ToEdgeOptions(const Config& config, int64_t start_wall_ms,
@@ -206,7 +211,7 @@ ExitCode Broker::Run() {
   loop = *std::move(started);
   edge.sessions()->Start();
   edge.Open(loop.get(), &*reader, *std::move(page_key));
-  metrics.Open(SourceOf(loop.get(), edge.sessions()));
+  metrics.Open(SourceOf(loop.get(), edge.sessions(), edge.workers()));
   health.Watch([watched = loop.get()] { return watched->stuck_ms(); });
   health.Enter(ops::Health::Phase::kServing);
   (*server)->SetServing(true);

@@ -92,7 +92,7 @@ Result Engine::Handle(const LapseCommand& command, const Now& now) {
   if (read != Read::kFound || !Allows(JobState::kLeased, Event::kLapse)) {
     return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
   }
-  Note(*queue, JobEvent::kLapsed);
+  Note(*queue, lease->stream_lost ? JobEvent::kLapsedStreamLost : JobEvent::kLapsed);
   record::JobState after = row.state;
   AddAttempt(row.state, AttemptOutcome::kLeaseLapsed, "", now, &after);
   after.set_total_losses(after.total_losses() + 1);

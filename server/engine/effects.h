@@ -25,7 +25,10 @@ enum class JobEvent : uint8_t {
   kReleased,
   kReleasedForShutdown,
   kReleasedKindUnknown,
+  // Not renewed in time.
   kLapsed,
+  // The stream of its worker was lost, and the grace was over.
+  kLapsedStreamLost,
   // A lapse was charged as a loss.
   kLoss,
   // A settle, or a heartbeat, of a lease that had lapsed and nobody had taken.

@@ -49,6 +49,7 @@ Result Engine::Handle(const HeartbeatCommand& command, const Now& now) {
     if (lease != nullptr && lease->state.owner_token() == item.token) {
       lease->deadline_ms =
           std::max(lease->deadline_ms, now.broker_ms + lease->state.lease_duration_ms());
+      lease->stream_lost = false;
       leases_.SetSession(key, command.session);
       shortest = std::min(shortest, lease->state.lease_duration_ms());
       if (item.progress.has_value()) leases_.SetProgress(lease, *item.progress);

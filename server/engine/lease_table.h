@@ -27,6 +27,8 @@ struct Lease {
   uint64_t request_hash = 0;
   // The session that last renewed it; 0: none, as after a unary call or a restart.
   uint64_t session = 0;
+  // The session was lost: the deadline is the end of the grace, until somebody renews it.
+  bool stream_lost = false;
   // What its worker said last of how far it is; set by LeaseTable::SetProgress.
   std::optional<std::string> progress = std::nullopt;
 

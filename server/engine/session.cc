@@ -22,7 +22,10 @@ Result Engine::Handle(const EndSessionCommand& command, const Now& now) {
   if (command.grace_ms.has_value()) {
     for (const JobKey& job : jobs) {
       Lease* lease = leases_.Find(job);
-      lease->deadline_ms = std::min(lease->deadline_ms, now.broker_ms + *command.grace_ms);
+      const int64_t grace_end_ms = now.broker_ms + *command.grace_ms;
+      if (grace_end_ms >= lease->deadline_ms) continue;
+      lease->deadline_ms = grace_end_ms;
+      lease->stream_lost = true;
       leases_.Watch(job, lease->NextMs());
     }
     return Result::Done(EmptyReply{});

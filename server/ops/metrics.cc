@@ -288,6 +288,9 @@ std::string Metrics::Text(Reading* reading) {
       }
       WriteLoop(figures, &out);
       WriteStore(source_.store(), &out);
+      const runtime::WorkerCount workers = source_.workers();
+      out.Add(MetricId::kWorkers, {"stream"}, uint64_t{workers.by_stream});
+      out.Add(MetricId::kWorkers, {"calls"}, uint64_t{workers.by_calls});
       out.Add(MetricId::kSessions, {}, uint64_t{source_.sessions()});
       constexpr const char* kLanes[] = {"settle", "dispatch", "other"};
       const auto inbox = source_.inbox();

@@ -23,6 +23,7 @@
 
 #include "server/ops/rpc_counts.h"
 #include "server/runtime/broker_loop.h"
+#include "server/runtime/workers.h"
 #include "sync/mutex.h"
 
 namespace stint::ops {
@@ -41,6 +42,7 @@ struct LoopSource {
   std::function<storage::StoreFigures()> store;
   // How many streams of workers are open.
   std::function<size_t()> sessions;
+  std::function<runtime::WorkerCount()> workers;
 };
 
 class Metrics {

@@ -39,6 +39,7 @@ enum class MetricId {
   // The broker.
   kQueues,
   kLeases,
+  kWorkers,
   kSessions,
   kHeartbeats,
   kParkedCalls,

@@ -1,5 +1,6 @@
 #include "server/runtime/workers.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "server/engine/limits.h"
 
 namespace stint::runtime {
@@ -31,6 +32,19 @@ std::vector<KnownWorker> Workers::List() {
   list.reserve(known_.size());
   for (const auto& [name, worker] : known_) list.push_back(worker);
   return list;
+}
+
+WorkerCount Workers::Count(const Sessions& sessions) {
+  absl::flat_hash_set<std::string> by_stream;
+  for (const Sessions::Listed& session : sessions.List()) by_stream.insert(session.info.worker);
+  WorkerCount count;
+  count.by_stream = by_stream.size();
+  const MutexLock lock(mutex_);
+  ForgetOld();
+  for (const auto& [name, worker] : known_) {
+    if (!by_stream.contains(name)) ++count.by_calls;
+  }
+  return count;
 }
 
 void Workers::Drain(const std::string& worker) {

@@ -7,13 +7,14 @@
 #ifndef STINT_SERVER_RUNTIME_WORKERS_H_
 #define STINT_SERVER_RUNTIME_WORKERS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "server/runtime/clock.h"
+#include "server/runtime/sessions.h"
 #include "sync/mutex.h"
 
 namespace stint::runtime {
@@ -27,6 +28,13 @@ struct KnownWorker {
   int64_t last_heard_ms = 0;
 };
 
+struct WorkerCount {
+  // With a session at least.
+  size_t by_stream = 0;
+  // By single calls only.
+  size_t by_calls = 0;
+};
+
 class Workers {
  public:
   explicit Workers(const Clock* clock) : clock_(clock) {}
@@ -36,6 +44,7 @@ class Workers {
   void Heard(const std::string& worker);
   // Those heard of within kWorkerKnownMs.
   std::vector<KnownWorker> List();
+  WorkerCount Count(const Sessions& sessions);
 
   // It shall leave; remembered for kDrainedWorkerMs.
   void Drain(const std::string& worker);

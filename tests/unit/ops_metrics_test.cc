@@ -31,7 +31,8 @@ class MetricsPageTest : public ::testing::Test {
     runtime::Loop* const loop = &broker_.loop();
     metrics_.Open({loop, [loop] { return loop->metrics().Copy(); },
                    [loop] { return loop->inbox().Fill(); },
-                   [this] { return broker_.store().Figures(); }, [] { return size_t{2}; }});
+                   [this] { return broker_.store().Figures(); }, [] { return size_t{2}; },
+                   [] { return runtime::WorkerCount{1, 3}; }});
   }
   std::string Page() {
     int ready = 0;
@@ -57,6 +58,8 @@ TEST_F(MetricsPageTest, QueuesAreThereBeforeAnyCall) {
   EXPECT_THAT(page, HasSubstr("stint_jobs_enqueued_total{queue=\"email\"} 0\n"));
   EXPECT_THAT(page, HasSubstr("stint_oldest_ready_age_seconds{queue=\"email\"} 2.5\n"));
   EXPECT_THAT(page, HasSubstr("stint_request_window_seconds 3600\n"));
+  EXPECT_THAT(page, HasSubstr("stint_workers{via=\"stream\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("stint_workers{via=\"calls\"} 3\n"));
   EXPECT_THAT(page, HasSubstr("stint_sessions 2\n"));
   EXPECT_THAT(page, HasSubstr("stint_build_info{version=\"1.2.3\",store=\"memory\"} 1\n"));
 }

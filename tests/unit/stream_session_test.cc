@@ -1,9 +1,15 @@
 // How a session begins, ends, breaks and is continued, and what becomes of its leases.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "server/api/job_service.h"
+#include "tests/support/edge_fixture.h"
 #include "tests/support/stream_fixture.h"
 
 namespace stint::testing {
@@ -116,6 +122,42 @@ TEST_F(StreamTest, S16_ABrokenStreamIsTakenForADeadProcess) {
   const auto taken = broker_.Lease("q");
   ASSERT_EQ(taken.size(), 1U);
   EXPECT_EQ(AttemptOf(taken[0]), 2);  // a loss was charged: the process may have died of it
+}
+
+// Of queue q, the only one.
+class StreamLapseTest : public StreamTest {
+ protected:
+  int64_t Count(engine::JobEvent event) {
+    for (const auto& queue : broker_.loop().metrics().Copy().queues) {
+      if (queue.name == "q") return queue.counts.events[static_cast<size_t>(event)];
+    }
+    ADD_FAILURE() << "no figures";
+    return -1;
+  }
+};
+
+TEST_F(StreamLapseTest, IsCountedByWhatItCameOf) {
+  broker_.EnqueueMany("q", Jobs(3, BrokerHarness::Job()));
+  StreamPeer* lost = Open("w1", "q", 1);
+  StreamPeer* mute = Open("w2", "q", 1);
+  StreamPeer* back = Open("w3", "q", 1);
+  const auto kept = back->TakeJobs();
+  ASSERT_EQ(kept.size(), 1U);
+  lost->Break();
+  back->Break();
+  Settle();
+  Advance(2'000);  // within the grace
+  StreamPeer* again = Connect();
+  v1::StreamJobsRequest hello = HelloOf("w3", "q");
+  *hello.mutable_hello()->add_held() = Held(kept[0].lease());
+  Say(again, std::move(hello));
+  Advance(5'000);
+  EXPECT_EQ(Count(engine::JobEvent::kLapsedStreamLost), 1);
+  EXPECT_EQ(Count(engine::JobEvent::kLapsed), 0);
+  Advance(15'000);  // neither of the others has renewed
+  EXPECT_EQ(Count(engine::JobEvent::kLapsedStreamLost), 1);
+  EXPECT_EQ(Count(engine::JobEvent::kLapsed), 2);
+  EXPECT_FALSE(mute->TakeJobs().empty());
 }
 
 TEST_F(StreamTest, AConnectionThatWasSilentForLongProvesNothing) {
@@ -384,6 +426,71 @@ TEST_F(StreamTest, ACancelIsToldAtOnce) {
   verdicts = peer->TakeVerdicts();
   ASSERT_EQ(verdicts.size(), 1U);
   EXPECT_EQ(verdicts[0].status(), v1::LEASE_STATUS_LOST);
+}
+
+// Sessions, and somebody who calls.
+class StreamAndCallsTest : public StreamTest {
+ protected:
+  template <typename Response, typename Request>
+  Response Call(void (api::JobService::*method)(Request, api::ExchangePtr), Request request) {
+    auto exchange = std::make_shared<FakeExchange>();
+    (jobs_.*method)(std::move(request), exchange);
+    // A read runs on a thread of its own and then gives its command to the broker.
+    while (!exchange->answered()) {
+      Settle();
+      std::this_thread::yield();
+    }
+    Settle();
+    return exchange->response<Response>();
+  }
+  std::string ProgressOf(const v1::Lease& lease) {
+    v1::GetJobRequest request;
+    request.set_job(lease.job());
+    return Call<v1::GetJobResponse>(&api::JobService::GetJob, request).job().progress();
+  }
+
+  api::JobService jobs_{&edge_};
+};
+
+TEST_F(StreamAndCallsTest, ProgressIsReadWhileTheJobRuns) {
+  broker_.Enqueue("q");
+  StreamPeer* peer = Open("w", "q", 1);
+  const v1::Lease lease = peer->TakeJobs().at(0).lease();
+  const auto say = [&](std::optional<std::string> progress) {
+    v1::StreamJobsRequest message;
+    v1::HeartbeatItem* item = message.add_heartbeats()->add_leases();
+    *item = Held(lease);
+    if (progress.has_value()) item->set_progress(*progress);
+    Say(peer, std::move(message));
+  };
+  say("40 %");
+  EXPECT_EQ(ProgressOf(lease), "40 %");
+  say(std::nullopt);
+  EXPECT_EQ(ProgressOf(lease), "40 %");  // as it was
+  say("");
+  EXPECT_EQ(ProgressOf(lease), "");
+  say("60 %");
+  v1::StreamJobsRequest settle;
+  *settle.add_settles() = Completion(2, lease);
+  Say(peer, std::move(settle));
+  EXPECT_EQ(ProgressOf(lease), "");  // it was the attempt's
+}
+
+TEST_F(StreamAndCallsTest, ACancelOfManyIsToldToEachSession) {
+  broker_.EnqueueMany("q", Jobs(3, BrokerHarness::Job()));
+  StreamPeer* first = Open("w1", "q", 2);
+  StreamPeer* second = Open("w2", "q", 1);
+  ASSERT_EQ(first->TakeJobs().size(), 2U);
+  ASSERT_EQ(second->TakeJobs().size(), 1U);
+  v1::BatchCancelJobsRequest cancel;
+  cancel.set_queue("q");
+  const auto response =
+      Call<v1::BatchCancelJobsResponse>(&api::JobService::BatchCancelJobs, cancel);
+  EXPECT_EQ(response.result().changed(), 3);
+  EXPECT_EQ(first->TakeVerdicts().size(), 2U);
+  const auto verdicts = second->TakeVerdicts();
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_EQ(verdicts[0].status(), v1::LEASE_STATUS_CANCEL_REQUESTED);
 }
 
 TEST_F(StreamTest, S102_ThePassingOfTheRunLimitIsToldAtOnce) {

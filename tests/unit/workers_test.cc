@@ -76,6 +76,21 @@ TEST_F(WorkersTest, ListsStreamsCallsAndHoldersOfLeases) {
   EXPECT_EQ(listed.workers(2).leases(), 1);
 }
 
+TEST_F(WorkersTest, EachIsCountedOnce) {
+  Open("both", "q");
+  Open("both", "q");
+  LeaseBy("both");
+  Open("streams", "q");
+  LeaseBy("calls");
+  runtime::WorkerCount count = edge_.workers()->Count(*edge_.sessions());
+  EXPECT_EQ(count.by_stream, 2U);
+  EXPECT_EQ(count.by_calls, 1U);
+  Advance(91'000);
+  count = edge_.workers()->Count(*edge_.sessions());
+  EXPECT_EQ(count.by_stream, 2U);  // they are silent, and there
+  EXPECT_EQ(count.by_calls, 0U);
+}
+
 TEST_F(WorkersTest, AWorkerThatSaysNothingMoreIsForgotten) {
   LeaseBy("calls");
   EXPECT_EQ(List().workers_size(), 1);
