@@ -91,6 +91,8 @@ class Auditor {
     int64_t from_ms = 0;
     int64_t quiet_ms = 0;
     bool abandoned = false;
+    // LeaseJobs: sent again since, which ends its wait.
+    bool sent_again = false;
     // An enqueue whose answer nobody saw: which of its jobs are there, and the first one's id.
     std::set<size_t> landed;
     std::string first_job;

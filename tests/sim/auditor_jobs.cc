@@ -229,7 +229,7 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
 }
 
 void Auditor::CheckEmptyHands(const Call& call, const engine::LeaseCommand& c) {
-  if (draining_) return;
+  if (draining_ || call.sent_again) return;
   const Moment moment = MomentOf(call);
   if (moment.by_ms - moment.from_ms < c.wait_ms) {
     Fail("a lease call was sent away before its wait was over");
