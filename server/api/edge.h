@@ -43,6 +43,7 @@ struct EdgeOptions {
   ServerFacts facts;
   // Of sessions.
   const runtime::Clock* clock = &runtime::SystemClock();
+  runtime::Sessions::Numbers session_numbers = nullptr;
   // DrainServer was called; begins what SIGTERM begins.
   std::function<void()> begin_drain;
 };
@@ -51,7 +52,7 @@ class Edge {
  public:
   explicit Edge(EdgeOptions options)
       : options_(std::move(options)),
-        sessions_(options_.clock),
+        sessions_(options_.clock, options_.session_numbers),
         workers_(options_.clock),
         reads_(options_.read_threads, options_.max_waiting_reads) {}
 

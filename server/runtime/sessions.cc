@@ -15,9 +15,18 @@ namespace {
 constexpr std::chrono::milliseconds kTick{250};
 constexpr uint64_t kLargestId = (uint64_t{1} << 53) - 1;
 
+std::optional<uint64_t> SystemRandom() {
+  uint64_t number = 0;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&number), sizeof(number)) != 1) {
+    return std::nullopt;
+  }
+  return number;
+}
+
 }  // namespace
 
-Sessions::Sessions(const Clock* clock) : clock_(clock) {}
+Sessions::Sessions(const Clock* clock, Numbers numbers)
+    : clock_(clock), numbers_(numbers ? std::move(numbers) : SystemRandom) {}
 
 Sessions::~Sessions() {
   {
@@ -69,10 +78,9 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
   }
   uint64_t id = 0;
   while (id == 0 || sessions_.contains(id)) {
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(&id), sizeof(id)) != 1) {
-      return absl::InternalError("the system gives no random numbers");
-    }
-    id &= kLargestId;
+    const std::optional<uint64_t> number = numbers_();
+    if (!number.has_value()) return absl::InternalError("the system gives no random numbers");
+    id = *number & kLargestId;
   }
   sessions_.emplace(id, Entry{{}, std::move(session)});
   if (sessions_.size() == 1) changed_.NotifyAll();

@@ -16,11 +16,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/status/statusor.h"
 #include "server/engine/outcome.h"
 #include "server/runtime/clock.h"
@@ -59,7 +60,10 @@ struct SessionInfo {
 
 class Sessions {
  public:
-  explicit Sessions(const Clock* clock);
+  // Gives the numbers of sessions, of which the lowest 53 bits are used; nothing: it cannot.
+  // Unset: random numbers of the system. A simulation gives its own.
+  using Numbers = std::function<std::optional<uint64_t>()>;
+  explicit Sessions(const Clock* clock, Numbers numbers = nullptr);
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -105,9 +109,11 @@ class Sessions {
   std::vector<std::shared_ptr<Session>> All() const;
 
   const Clock* const clock_;
+  const Numbers numbers_;
   mutable Mutex mutex_;
   Condition changed_;
-  absl::flat_hash_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  // In an order, so that a simulation is the same each time.
+  absl::btree_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

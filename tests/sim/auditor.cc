@@ -31,9 +31,9 @@ void Auditor::Submitted(CallId id, const engine::Command& command) {
   if (const auto* lease = std::get_if<engine::LeaseCommand>(&command)) {
     for (auto& [earlier, call] : calls_) {
       const auto* sent = std::get_if<engine::LeaseCommand>(&call.command);
-      call.sent_again = call.sent_again || (sent != nullptr && !lease->request_id.empty() &&
-                                            sent->worker == lease->worker &&
-                                            sent->request_id == lease->request_id);
+      call.sent_again = call.sent_again ||
+                        (sent != nullptr && !lease->request_id.empty() &&
+                         sent->worker == lease->worker && sent->request_id == lease->request_id);
     }
   }
   Call& call = calls_[id];

@@ -81,6 +81,8 @@ class Auditor {
   // The job it is about, if any.
   const std::string& failed_job() const { return failed_job_; }
   size_t open_calls() const { return calls_.size(); }
+  // Tokens of the leases that are in force and belong to a session, for certain.
+  std::set<int64_t> LeasesOf(uint64_t session);
   // Whether there may be jobs that have not ended; there must be none.
   bool AnythingLives();
   void NothingLives();
@@ -153,6 +155,7 @@ class Auditor {
   void Answer(const Call& call, const engine::EnqueueCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::LeaseCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::HeartbeatCommand& c, const engine::Outcome& o);
+  void Answer(const Call& call, const engine::EndSessionCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::SettleCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::CancelCommand& c, const engine::Outcome& o);
   void Answer(const Call& call, const engine::RedriveCommand& c, const engine::Outcome& o);
@@ -177,6 +180,8 @@ class Auditor {
                    const Moment& moment);
   void AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                    const engine::EnqueueReply& reply, bool either);
+  // Stalls between a call that set the time of a lease and its answer count for the lease.
+  void GiveStalls(const Call& call, Job* job);
   void CheckEmptyHands(const Call& call, const engine::LeaseCommand& c);
   bool TakeLease(const Call& call, const engine::LeaseCommand& c,
                  const engine::GrantedLease& lease);

@@ -211,21 +211,24 @@ bool Auditor::TakeLease(const Call& call, const engine::LeaseCommand& c,
           rules.Seen(one, &lease.job.record.payload(), lease.job.state, nullptr, false, out);
         }
       });
-  // Stalls between the grant and its answer count for it as well.
-  for (const Stall& stall : stalls_) {
-    if (stall.end_ms < call.from_ms) continue;
-    for (Guess& guess : job->guesses) {
-      guess.lapse_by_ms =
-          std::max(guess.lapse_by_ms,
-                   moment.by_ms + std::max(guess.lease_ms, options_.restart_grace_ms)) +
-          stall.gap_ms;
-    }
-  }
+  GiveStalls(call, job);
   seen_ms_ = std::max(seen_ms_, lease.job.state.granted_ms());
   job->lease_request = key;
   job->lease_request_token = lease.token;
   if (!key.empty()) lease_requests_[key].push_back(job);
   return fine;
+}
+
+void Auditor::GiveStalls(const Call& call, Job* job) {
+  for (const Stall& stall : stalls_) {
+    if (stall.end_ms < call.from_ms) continue;
+    for (Guess& guess : job->guesses) {
+      if (guess.gone || guess.state != JobState::kLeased) continue;
+      guess.lapse_by_ms = std::max(guess.lapse_by_ms,
+                                   NowMs() + std::max(guess.lease_ms, options_.restart_grace_ms)) +
+                          stall.gap_ms;
+    }
+  }
 }
 
 void Auditor::CheckEmptyHands(const Call& call, const engine::LeaseCommand& c) {
@@ -276,7 +279,7 @@ void Auditor::Answer(const Call& call, const engine::HeartbeatCommand& c, const 
     Explain(job, moment,
             absl::StrCat("heartbeat with token ", item.token, ": ", static_cast<int>(status)),
             [&](const JobRules& rules, const Guess& guess, Guesses* out) {
-              rules.Heartbeat(guess, item.token, status, out);
+              rules.Heartbeat(guess, item.token, c.session, status, out);
             });
   }
 }

@@ -54,6 +54,7 @@ void Auditor::Stable(const Dump& dump, bool restarted) {
   for (Job& job : jobs_) {
     for (Guess& guess : job.guesses) {
       if (guess.gone || guess.state != JobState::kLeased) continue;
+      guess.session = 0;  // those were in memory
       guess.leased_by_ms = NowMs();
       guess.lapse_from_ms = guess.lapse_by_ms =
           NowMs() + std::max(guess.lease_ms, options_.restart_grace_ms);
@@ -100,8 +101,11 @@ void Auditor::DoubtfulEffects(const Job& job, const JobRules& rules, const Call&
     }
   } else if (const auto* beat = std::get_if<engine::HeartbeatCommand>(&call.command)) {
     for (const engine::HeartbeatItem& item : beat->items) {
-      if (Names(item.job, facts)) rules.Heartbeat(guess, item.token, std::nullopt, out);
+      if (Names(item.job, facts))
+        rules.Heartbeat(guess, item.token, beat->session, std::nullopt, out);
     }
+  } else if (const auto* end = std::get_if<engine::EndSessionCommand>(&call.command)) {
+    rules.EndSession(guess, *end, out);
   } else if (const auto* settle = std::get_if<engine::SettleCommand>(&call.command)) {
     for (const engine::SettleItem& item : settle->items) {
       if (Names(item.job, facts)) rules.Settle(guess, item, nullptr, out);
@@ -128,15 +132,21 @@ void Auditor::DoubtfulEffects(const Job& job, const JobRules& rules, const Call&
 }
 
 Guesses Auditor::Doubtful(const Job& job, const record::JobState* found) {
-  // A grant that nobody saw explains nothing but a lease like it, or a job removed by force,
-  // for which one grant is as good as another.
+  // A grant that nobody saw explains nothing but a lease like it, a job removed by force, for
+  // which one grant is as good as another, or one given back by the end of its session.
+  const auto ended = [this](uint64_t session) {
+    return session != 0 && std::any_of(doubts_.begin(), doubts_.end(), [session](const Call& call) {
+             const auto* end = std::get_if<engine::EndSessionCommand>(&call.command);
+             return end != nullptr && end->session == session;
+           });
+  };
   std::vector<const Call*> doubts;
   bool granted = false;
   for (const Call& call : doubts_) {
     if (const auto* lease = std::get_if<engine::LeaseCommand>(&call.command)) {
       const bool leased = found != nullptr && found->state() == storage::kStateLeased;
       if (leased ? lease->worker != found->worker() || lease->lease_ms != found->lease_duration_ms()
-                 : granted) {
+                 : granted && !ended(lease->session)) {
         continue;
       }
       granted = true;

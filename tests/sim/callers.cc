@@ -83,6 +83,8 @@ void Callers::Do(Act act) {
       return Repeat();
     case Act::kAbandon:
       return broker_->AbandonOne();
+    case Act::kStream:
+      return broker_->ActOnStream();
     case Act::kCount:
       return;
   }

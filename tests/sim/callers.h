@@ -26,6 +26,8 @@ class Broker {
   using OnAnswer = std::function<void(const engine::Outcome*)>;
   virtual ~Broker() = default;
   virtual void Call(engine::Command command, OnAnswer on_answer) = 0;
+  // Some worker with a session does something.
+  virtual void ActOnStream() = 0;
   // Some caller under way hangs up.
   virtual void AbandonOne() = 0;
   // A step of a change to many jobs as the edge makes it of what is durable: some jobs with

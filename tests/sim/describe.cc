@@ -35,6 +35,7 @@ std::string Text(const engine::LeaseCommand& c) {
   std::string text = absl::StrCat("lease ", c.max_jobs, " for ", c.lease_ms, " wait ", c.wait_ms,
                                   " worker ", c.worker, " request ", c.request_id, " of");
   for (const std::string& queue : c.queues) absl::StrAppend(&text, " ", queue);
+  if (c.session != 0) absl::StrAppend(&text, " session ", c.session);
   return text;
 }
 
@@ -43,6 +44,13 @@ std::string Text(const engine::HeartbeatCommand& c) {
   for (const engine::HeartbeatItem& item : c.items) {
     absl::StrAppend(&text, " ", Name(item.job), "#", item.token);
   }
+  if (c.session != 0) absl::StrAppend(&text, " session ", c.session);
+  return text;
+}
+
+std::string Text(const engine::EndSessionCommand& c) {
+  std::string text = absl::StrCat("end of session ", c.session, " of ", c.worker);
+  if (c.grace_ms.has_value()) absl::StrAppend(&text, " grace ", *c.grace_ms);
   return text;
 }
 

@@ -22,6 +22,7 @@ void ClearOwner(Guess* guess) {
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
   guess->leased_by_ms = 0;
+  guess->session = 0;
   guess->run_limit_from_ms = 0;
   guess->run_limit_by_ms = INT64_MAX;
   guess->cancel = false;
@@ -40,6 +41,7 @@ void ClearTimes(Guess* guess) {
   guess->lapse_from_ms = 0;
   guess->lapse_by_ms = INT64_MAX;
   guess->leased_by_ms = 0;
+  guess->session = 0;
 }
 
 // The old holder speaks up: the loss is taken back.
@@ -319,6 +321,7 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
   after.lapse_from_ms = from_ms + call.lease_ms;
   after.lapse_by_ms = by_ms + call.lease_ms;
   after.leased_by_ms = moment_.by_ms;
+  after.session = call.session;
   const int64_t limit = facts_.job.record.has_run_limit_ms() ? facts_.job.record.run_limit_ms()
                                                              : settings_.run_limit_ms();
   if (limit > 0) {
@@ -328,8 +331,8 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
   AddUnique(std::move(after), out);
 }
 
-void JobRules::Heartbeat(const Guess& guess, int64_t token, std::optional<LeaseStatus> status,
-                         Guesses* out) const {
+void JobRules::Heartbeat(const Guess& guess, int64_t token, uint64_t session,
+                         std::optional<LeaseStatus> status, Guesses* out) const {
   if (!guess.OwnedBy(token)) {
     // Of a job that is gone nothing else need be told.
     const bool told = token > 0 && guess.run_limit_token == token;
@@ -349,14 +352,35 @@ void JobRules::Heartbeat(const Guess& guess, int64_t token, std::optional<LeaseS
   after.lapse_by_ms = lapsed ? moment_.by_ms + after.lease_ms
                              : std::max(after.lapse_by_ms, moment_.by_ms + after.lease_ms);
   if (lapsed) after.leased_by_ms = moment_.by_ms;
+  after.session = session;
+  AddUnique(std::move(after), out);
+}
+
+void JobRules::EndSession(const Guess& guess, const engine::EndSessionCommand& call,
+                          Guesses* out) const {
+  if (guess.gone || guess.state != JobState::kLeased || guess.session != call.session ||
+      guess.worker != call.worker) {
+    return AddUnique(guess, out);
+  }
+  if (!call.grace_ms.has_value()) {
+    engine::SettleItem release;
+    release.token = guess.owner;
+    release.kind = SettleKind::kRelease;
+    release.release_reason = engine::ReleaseReason::kShutdown;
+    return Settle(guess, release, nullptr, out);
+  }
+  Guess after = guess;
+  after.lapse_from_ms = std::min(after.lapse_from_ms, moment_.from_ms + *call.grace_ms);
+  after.lapse_by_ms = std::min(after.lapse_by_ms, moment_.by_ms + *call.grace_ms);
   AddUnique(std::move(after), out);
 }
 
 void JobRules::Settle(const Guess& guess, const engine::SettleItem& item,
                       const engine::SettleResult* answer, Guesses* out) const {
-  const bool owned = guess.OwnedBy(item.token) ||
-                     (answer == nullptr && guess.owner == kSomeToken &&
-                      guess.state == JobState::kLeased && item.token > facts_.max_token);
+  const bool owned =
+      guess.OwnedBy(item.token) ||
+      (answer == nullptr && guess.owner == kSomeToken && guess.state == JobState::kLeased &&
+       (item.token == kSomeToken || item.token > facts_.max_token));
   if (!owned) {
     if (answer == nullptr) return;
     const Reason refusal = engine::ReasonOf(answer->status);
@@ -589,8 +613,10 @@ bool SamePlainState(const Guess& guess, const record::JobState& state) {
          state.end_reason() == static_cast<int32_t>(guess.end_reason);
 }
 
-bool SameSettle(const SettleFact& fact, const record::SettleAnswer& settle) {
-  if (settle.token() != fact.token) return false;
+bool SameSettle(const SettleFact& fact, int64_t max_token, const record::SettleAnswer& settle) {
+  if (fact.token == kSomeToken ? settle.token() <= max_token : settle.token() != fact.token) {
+    return false;
+  }
   return fact.token == 0 || (settle.kind() == static_cast<int32_t>(fact.kind) &&
                              settle.state() == static_cast<int32_t>(fact.state) &&
                              settle.end_reason() == static_cast<int32_t>(fact.reason) &&
@@ -610,7 +636,10 @@ void JobRules::Seen(const Guess& guess, const std::string* payload, const record
                                 : state.owner_token() != guess.owner) {
     return;
   }
-  if (!SamePlainState(guess, state) || !SameSettle(guess.settle, state.settle())) return;
+  if (!SamePlainState(guess, state) ||
+      !SameSettle(guess.settle, facts_.max_token, state.settle())) {
+    return;
+  }
   if (guess.owner != 0 && state.lease_duration_ms() != guess.lease_ms) return;
   if (guess.run_limit_token != kSomeToken && state.run_limit_token() != guess.run_limit_token) {
     return;
@@ -620,6 +649,7 @@ void JobRules::Seen(const Guess& guess, const std::string* payload, const record
   Guess after = guess;
   after.owner = state.owner_token();
   after.run_limit_token = state.run_limit_token();
+  after.settle.token = state.settle().token();
   after.settle.delay_low_ms = after.settle.delay_high_ms = state.settle().retry_delay_ms();
   if (guess.state == JobState::kDelayed) {
     if (state.has_due_wall_ms() != guess.due_wall_ms.has_value()) return;

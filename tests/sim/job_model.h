@@ -53,6 +53,7 @@ struct Guess {
   int64_t lapse_from_ms = 0;
   int64_t lapse_by_ms = INT64_MAX;
   int64_t leased_by_ms = 0;       // LEASED: since then at the latest
+  uint64_t session = 0;           // LEASED: the one it belongs to; 0: none
   int64_t run_limit_from_ms = 0;  // 0: none
   int64_t run_limit_by_ms = INT64_MAX;
   bool cancel = false;
@@ -133,8 +134,9 @@ class JobRules {
   // nothing when the guess does not explain the answer. Without an answer: all it may become.
   void Grant(const Guess& guess, const engine::LeaseCommand& call,
              const engine::GrantedLease* lease, Guesses* out) const;
-  void Heartbeat(const Guess& guess, int64_t token, std::optional<engine::LeaseStatus> status,
-                 Guesses* out) const;
+  void Heartbeat(const Guess& guess, int64_t token, uint64_t session,
+                 std::optional<engine::LeaseStatus> status, Guesses* out) const;
+  void EndSession(const Guess& guess, const engine::EndSessionCommand& call, Guesses* out) const;
   void Settle(const Guess& guess, const engine::SettleItem& item,
               const engine::SettleResult* answer, Guesses* out) const;
   // `reason`: kNone when it was accepted.

@@ -28,10 +28,14 @@ std::array<int, kActs> MakeWeights(int turns, Random* random) {
       8,   // repeat
       3,   // abandon
       0,   // batch
+      0,   // stream
   };
   // In a third of the runs, decided without a draw, so that the others are what they were before
-  // there were such calls: the seeds in regressions.txt among them.
+  // there were such calls: the seeds in regressions.txt among them. Workers with streams are in
+  // half of them.
   weights[static_cast<size_t>(Act::kBatch)] = turns % 3 == 2 ? 6 : 0;
+  weights[static_cast<size_t>(Act::kStream)] = turns % 2 == 1 ? 40 : 0;
+  if (turns % 4 == 1) weights[static_cast<size_t>(Act::kLease)] = 2;  // most jobs are pushed
   for (size_t i = 2; i < static_cast<size_t>(Act::kBatch); ++i) {
     if (random->Chance(150)) weights[i] = 0;
     if (random->Chance(100)) weights[i] *= 4;

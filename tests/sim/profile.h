@@ -39,6 +39,7 @@ enum class Act {
   kRepeat,
   kAbandon,
   kBatch,
+  kStream,
   kCount
 };
 inline constexpr size_t kActs = static_cast<size_t>(Act::kCount);

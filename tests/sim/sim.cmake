@@ -3,6 +3,7 @@ add_library(
   auditor.cc
   auditor_jobs.cc
   auditor_queues.cc
+  auditor_sessions.cc
   auditor_stable.cc
   callers.cc
   describe.cc
@@ -10,8 +11,9 @@ add_library(
   job_model.cc
   profile.cc
   queue_model.cc
-  simulator.cc)
-target_link_libraries(stint_sim PUBLIC stint_harness stint_storage)
+  simulator.cc
+  streamers.cc)
+target_link_libraries(stint_sim PUBLIC stint_harness stint_api stint_storage)
 add_executable(sim_run sim_run.cc)
 set_target_properties(sim_run PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 target_link_libraries(sim_run PRIVATE stint_sim)

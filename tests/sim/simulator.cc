@@ -17,6 +17,9 @@ namespace {
 // Longer than any delay, lease, grace or step of the wall clock of a simulation.
 constexpr int64_t kMostDrainMs = 2 * engine::kHourMs;
 
+// As often as the broker looks at its sessions.
+constexpr int64_t kTickMs = 250;
+
 size_t BytesOf(const engine::Command& command) {
   size_t bytes = 50;
   if (const auto* enqueue = std::get_if<engine::EnqueueCommand>(&command)) {
@@ -39,9 +42,13 @@ Simulator::Simulator(uint64_t seed, const SimulationOptions& options)
       auditor_(
           {profile_.options.engine.restart_grace_ms, profile_.options.engine.request_window_ms},
           &clock_),
-      callers_(&profile_, &random_, this) {}
+      callers_(&profile_, &random_, this),
+      streamers_(&profile_, &random_) {}
 
-Simulator::~Simulator() { executor_.Clear(); }
+Simulator::~Simulator() {
+  streamers_.Detach();
+  executor_.Clear();
+}
 
 void Simulator::Note(std::string line) {
   trace_.Add(absl::StrCat(auditor_.NowMs() % 100'000'000, " ", line));
@@ -56,6 +63,7 @@ Report Simulator::Run() {
   for (int turn = 0; turn < profile_.turns && !Failed(); ++turn) Turn();
   if (!Failed()) Finish();
   if (failure_.empty()) failure_ = auditor_.failure();
+  if (failure_.empty()) failure_ = streamers_.failure();
   report_.failure = failure_;
   report_.trace_hash = trace_.hash();
   report_.virtual_ms += clock_.boot_ms - begin_ms;
@@ -89,6 +97,29 @@ void Simulator::Call(engine::Command command, OnAnswer on_answer) {
   if (absl::Status refused = loop_->Submit(std::move(call)); !refused.ok()) {
     Answered(id, {std::move(refused), {}});
   }
+}
+
+absl::Status Simulator::SubmitOfStream(runtime::Call call) {
+  const CallId id = next_call_++;
+  ++report_.calls;
+  Note(absl::StrCat("#", id, " stream: ", DescribeCommand(call.command)));
+  auditor_.Submitted(id, call.command);
+  call.done = [this, id, done = std::move(call.done)](engine::Outcome outcome) {
+    if (random_.Chance(power_at_answer_)) throw PowerLoss{};
+    Note(absl::StrCat("#", id, " -> ", DescribeAnswer(outcome)));
+    auditor_.Answered(id, outcome);
+    if (done) done(std::move(outcome));
+  };
+  if (call.abandoned) {
+    call.abandoned = [this, id, abandoned = std::move(call.abandoned)] {
+      if (!abandoned()) return false;
+      auditor_.Abandoned(id);
+      return true;
+    };
+  }
+  absl::Status refused = loop_->Submit(std::move(call));
+  if (!refused.ok()) auditor_.Answered(id, {refused, {}});
+  return refused;
 }
 
 engine::BatchCommand Simulator::FindBatch(const std::string& queue,
@@ -172,7 +203,8 @@ void Simulator::Settle() {
   for (int i = 0; i < kMostSteps && !Failed(); ++i) {
     const bool stepped = Step();
     const bool ran = RunPosted();
-    if (!stepped && !ran) return;
+    const bool received = streamers_.Receive();
+    if (!stepped && !ran && !received) return;
   }
   if (!Failed()) failure_ = "the loop does not come to rest";
 }
@@ -187,6 +219,10 @@ void Simulator::Pass(int64_t ms, int64_t step_ms) {
     const int64_t step = std::min({ms, step_ms, std::max<int64_t>(1, loop_->WaitMs())});
     MoveClocks(step);
     ms -= step;
+    if (clock_.boot_ms - ticked_ms_ >= kTickMs) {
+      ticked_ms_ = clock_.boot_ms;
+      edge_->sessions()->Tick();
+    }
     // Mostly all there is to do; sometimes a sync takes its time.
     if (random_.Chance(800)) {
       Settle();
@@ -203,6 +239,7 @@ void Simulator::Turn() {
     callers_.DoSomething();
   } else if (what < 68) {
     Step();
+    streamers_.Receive();
   } else if (what < 82) {
     RunPosted();
   } else if (what < 86) {
@@ -243,6 +280,7 @@ void Simulator::Fault() {
     Note("drain");
     loop_->BeginDrain();
     auditor_.Drains();
+    edge_->sessions()->DrainAll();
     Settle();
     if (!loop_->Drained() && !Failed() && open_.size() > 0) {
       failure_ = absl::StrCat("the broker does not drain: ", open_.size(), " calls are open");
@@ -254,6 +292,7 @@ void Simulator::Fault() {
 void Simulator::LosePower(const char* why) {
   Note(why);
   ++report_.restarts;
+  streamers_.Detach();
   auditor_.PowerLost();
   auto open = std::exchange(open_, {});
   for (auto& [id, call] : open) call.on_answer(nullptr);
@@ -276,6 +315,8 @@ void Simulator::LosePower(const char* why) {
 void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   executor_.Clear();
   loop_.reset();
+  edge_.reset();
+  ticked_ms_ = clock_.boot_ms;
   const StoreFaults faults = std::exchange(faults_, {});
   const int power_at_answer = std::exchange(power_at_answer_, 0);
   booting_ = true;
@@ -294,6 +335,9 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   runtime::LoopHooks hooks;
   hooks.entropy = random_.Next();
   hooks.on_notice = [this](const std::string& line) { Note(line); };
+  hooks.on_verdict = [this](const engine::SessionVerdict& verdict) {
+    if (edge_ != nullptr) edge_->sessions()->Tell(verdict);
+  };
   hooks.on_fatal = [this](const absl::Status& why) { Note(why.ToString()); };
   loop_ = std::make_unique<runtime::Loop>(store_.get(), &clock_, &executor_, profile_.options,
                                           std::move(hooks));
@@ -328,6 +372,14 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   auditor_.Started(*broker_ms);
   Note("started");
   auditor_.Stable(found, true);
+  api::EdgeOptions options;
+  options.read_threads = 0;
+  options.clock = &clock_;
+  options.session_numbers = [this] { return random_.Next(); };
+  edge_ = std::make_unique<api::Edge>(std::move(options));
+  reader_ = std::make_unique<storage::Reader>(&store_->stable());
+  edge_->Open(&stream_gateway_, reader_.get(), std::string(32, 'k'));
+  streamers_.Attach(edge_.get());
   faults_ = faults;
   power_at_answer_ = power_at_answer;
   booting_ = false;
@@ -338,6 +390,7 @@ void Simulator::AuditStore() {
   if (absl::Status sound = loop_->engine().CheckInvariants(store_->stable()); !sound.ok()) {
     failure_ = std::string(sound.message());
   }
+  streamers_.CheckPushed([this](uint64_t session) { return auditor_.LeasesOf(session); });
 }
 
 void Simulator::Finish() {
@@ -346,6 +399,7 @@ void Simulator::Finish() {
   power_at_answer_ = lost_answer_ = 0;
   low_space_ = false;
   store_->set_low_space(false);
+  streamers_.Leave();
   Settle();
   if (!Failed()) AuditStore();
   for (const std::string& queue : profile_.queues) {
@@ -372,9 +426,9 @@ void Simulator::Finish() {
     Pass(500, 500);
   }
   // Whoever waits is answered.
-  for (int i = 0; i < 200 && !open_.empty() && !Failed(); ++i) Pass(500, 500);
-  if (!Failed() && !open_.empty()) {
-    failure_ = absl::StrCat("call ", open_.begin()->first, " was never answered");
+  for (int i = 0; i < 200 && auditor_.open_calls() > 0 && !Failed(); ++i) Pass(500, 500);
+  if (!Failed() && auditor_.open_calls() > 0) {
+    failure_ = absl::StrCat(auditor_.open_calls(), " calls were never answered");
   }
   Settle();
   if (!Failed()) AuditStore();

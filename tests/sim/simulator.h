@@ -15,12 +15,16 @@
 #include <string>
 #include <vector>
 
+#include "server/api/edge.h"
+#include "server/runtime/gateway.h"
 #include "server/runtime/loop.h"
+#include "storage/reader.h"
 #include "tests/sim/auditor.h"
 #include "tests/sim/callers.h"
 #include "tests/sim/faulty_store.h"
 #include "tests/sim/profile.h"
 #include "tests/sim/random.h"
+#include "tests/sim/streamers.h"
 #include "tests/sim/trace.h"
 #include "tests/support/broker_harness.h"
 
@@ -54,6 +58,7 @@ class Simulator final : public Broker {
   Report Run();
 
   void Call(engine::Command command, OnAnswer on_answer) override;
+  void ActOnStream() override { streamers_.DoSomething(); }
   void AbandonOne() override;
   engine::BatchCommand FindBatch(const std::string& queue,
                                  engine::BatchCommand::Operation operation, bool force,
@@ -62,6 +67,20 @@ class Simulator final : public Broker {
   int64_t NowMs() const override { return auditor_.NowMs(); }
 
  private:
+  // What the streams ask of the loop; the auditor sees it like any other call.
+  class StreamGateway final : public runtime::Gateway {
+   public:
+    explicit StreamGateway(Simulator* simulator) : simulator_(simulator) {}
+    absl::Status Submit(runtime::Call call) override {
+      return simulator_->SubmitOfStream(std::move(call));
+    }
+    void BeginDrain() override {}
+
+   private:
+    Simulator* const simulator_;
+  };
+  absl::Status SubmitOfStream(runtime::Call call);
+
   struct OpenCall {
     OnAnswer on_answer;
     std::shared_ptr<bool> abandoned;
@@ -87,7 +106,9 @@ class Simulator final : public Broker {
   // Faults stop: everything has to come to an end.
   void Finish();
   void Note(std::string line);
-  bool Failed() const { return !failure_.empty() || !auditor_.failure().empty(); }
+  bool Failed() const {
+    return !failure_.empty() || !auditor_.failure().empty() || !streamers_.failure().empty();
+  }
 
   const SimulationOptions options_;
   Random random_;
@@ -97,12 +118,18 @@ class Simulator final : public Broker {
   testing::ManualExecutor executor_;
   Auditor auditor_;
   Callers callers_;
+  StreamGateway stream_gateway_{this};
   // What is in force now; `profile_.faults` or none.
   StoreFaults faults_;
   int power_at_answer_ = 0;
   int lost_answer_ = 0;
   std::unique_ptr<FaultyStore> store_;
   std::unique_ptr<runtime::Loop> loop_;
+  std::unique_ptr<storage::Reader> reader_;
+  std::unique_ptr<api::Edge> edge_;
+  // Boot time of the last look at the sessions.
+  int64_t ticked_ms_ = 0;
+  Streamers streamers_;
   std::map<CallId, OpenCall> open_;
   CallId next_call_ = 1;
   std::string failure_;
