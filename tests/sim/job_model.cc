@@ -316,6 +316,13 @@ void JobRules::Grant(const Guess& guess, const engine::LeaseCommand& call,
     if (lease->token <= facts_.max_token) return;
     const int64_t granted_ms = lease->job.state.granted_ms();
     if (granted_ms < from_ms || granted_ms > by_ms) return;
+    // Whoever grants it looks at the clock first: its time to start may be over.
+    const record::JobRecord& own = facts_.job.record;
+    if (!guess.started && ((facts_.expiry_from_ms != 0 && facts_.expiry_by_ms <= granted_ms) ||
+                           (own.has_expiry_wall_ms() &&
+                            own.expiry_wall_ms() <= lease->job.state.granted_wall_ms()))) {
+      return;
+    }
     from_ms = by_ms = granted_ms;
   }
   after.lapse_from_ms = from_ms + call.lease_ms;
