@@ -5,7 +5,7 @@ in, each behind a switch; the test sim_faults links them in place of the origina
 at a time. The sources themselves stay free of all that. A text that does not stand exactly once in
 its file ends the build: the code has changed, and its fault has to follow.
 
-  faults.py SOURCE_ROOT OUTPUT_FOLDER     writes the copies and sim_faults.h
+  faults.py SOURCE_ROOT OUTPUT_FOLDER     writes the copies and faults.cc
   faults.py --files                       lists the files that have faults
 """
 
@@ -152,36 +152,28 @@ def files():
 
 
 def with_faults(path, text):
-    for name, file, old, new, _ in FAULTS:
+    for number, (name, file, old, new, _) in enumerate(FAULTS):
         if file != path:
             continue
         if text.count(old) != 1:
             sys.exit(f"{path}: the text of fault {name} stands there {text.count(old)} times; "
                      "tests/sim/faults.py has to follow the code")
-        text = text.replace(old, new.replace("FAULT", f"STINT_FAULT({name})"))
-    return f'#include "sim_faults.h"\n{text}'
+        text = text.replace(old, new.replace("FAULT", f"(::stint::sim::active_fault == {number})"))
+    return f'#include "tests/sim/fault_switch.h"\n{text}'
 
 
-HEADER = """// Made by tests/sim/faults.py.
-#pragma once
+TABLE = """// Made by faults.py.
+#include "tests/sim/fault_switch.h"
 
 namespace stint::sim {{
 
-enum class Fault {{ kNone, {names} }};
-// The one that is on.
-extern Fault active_fault;
-struct FaultText {{
-  Fault fault;
-  const char* name;
-  const char* breaks;
-}};
-inline constexpr FaultText kFaults[] = {{
-{table}
-}};
+std::vector<Fault> Faults() {{
+  return {{
+{rows}
+  }};
+}}
 
 }}  // namespace stint::sim
-
-#define STINT_FAULT(name) (::stint::sim::active_fault == ::stint::sim::Fault::name)
 """
 
 
@@ -196,12 +188,9 @@ def main():
             text = with_faults(path, file.read())
         with open(os.path.join(output, path.replace("/", "_")), "w", encoding="utf-8") as file:
             file.write(text)
-    header = HEADER.format(
-        names=", ".join(fault[0] for fault in FAULTS),
-        table="\n".join(f'    {{Fault::{name}, "{name}", "{breaks}"}},'
-                        for name, _, _, _, breaks in FAULTS))
-    with open(os.path.join(output, "sim_faults.h"), "w", encoding="utf-8") as file:
-        file.write(header)
+    rows = "\n".join(f'      {{"{name}", "{breaks}"}},' for name, _, _, _, breaks in FAULTS)
+    with open(os.path.join(output, "faults.cc"), "w", encoding="utf-8") as file:
+        file.write(TABLE.format(rows=rows))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ execute_process(COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/faults.py --files
                 OUTPUT_VARIABLE fault_files OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" fault_files "${fault_files}")
 set(fault_folder ${CMAKE_CURRENT_BINARY_DIR}/faults)
-set(fault_sources)
+set(fault_sources ${fault_folder}/faults.cc)
 set(fault_originals)
 foreach(file IN LISTS fault_files)
   string(REPLACE "/" "_" copy ${file})
@@ -33,11 +33,10 @@ foreach(file IN LISTS fault_files)
   list(APPEND fault_originals ${CMAKE_SOURCE_DIR}/${file})
 endforeach()
 add_custom_command(
-  OUTPUT ${fault_sources} ${fault_folder}/sim_faults.h
+  OUTPUT ${fault_sources}
   COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/faults.py ${CMAKE_SOURCE_DIR} ${fault_folder}
   DEPENDS faults.py ${fault_originals})
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS faults.py)
-add_library(stint_sim_faults OBJECT ${fault_sources} ${fault_folder}/sim_faults.h)
+add_library(stint_sim_faults OBJECT ${fault_sources})
 target_link_libraries(stint_sim_faults PUBLIC stint_sim)
-target_include_directories(stint_sim_faults PUBLIC ${fault_folder})
 stint_test(NAME sim_faults_test SOURCES sim_faults_test.cc LIBS stint_sim_faults stint_sim TIMEOUT 300)

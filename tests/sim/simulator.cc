@@ -372,6 +372,13 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   auditor_.Started(*broker_ms);
   Note("started");
   auditor_.Stable(found, true);
+  OpenEdge();
+  faults_ = faults;
+  power_at_answer_ = power_at_answer;
+  booting_ = false;
+}
+
+void Simulator::OpenEdge() {
   api::EdgeOptions options;
   options.read_threads = 0;
   options.clock = &clock_;
@@ -380,9 +387,6 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
   reader_ = std::make_unique<storage::Reader>(&store_->stable());
   edge_->Open(&stream_gateway_, reader_.get(), std::string(32, 'k'));
   streamers_.Attach(edge_.get());
-  faults_ = faults;
-  power_at_answer_ = power_at_answer;
-  booting_ = false;
 }
 
 void Simulator::AuditStore() {

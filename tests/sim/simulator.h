@@ -90,6 +90,7 @@ class Simulator final : public Broker {
   void Fault();
   // Starts the broker on a store.
   void Boot(std::unique_ptr<storage::MemoryStore> inner);
+  void OpenEdge();
   // The power goes, and comes back.
   void LosePower(const char* why);
   void Answered(CallId id, const engine::Outcome& outcome);

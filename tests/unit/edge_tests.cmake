@@ -12,5 +12,6 @@ stint_test(NAME edge_grpc_test SOURCES edge_grpc_test.cc LIBS stint_api stint_gr
 stint_test(NAME edge_grpc_access_test SOURCES edge_grpc_access_test.cc LIBS stint_api
            stint_grpc_proto gRPC::grpc++ OpenSSL::Crypto)
 stint_test(NAME stream_session_test SOURCES stream_session_test.cc LIBS stint_api stint_harness)
+stint_test(NAME stream_calls_test SOURCES stream_calls_test.cc LIBS stint_api stint_harness)
 stint_test(NAME stream_messages_test SOURCES stream_messages_test.cc LIBS stint_api stint_harness)
 stint_test(NAME workers_test SOURCES workers_test.cc LIBS stint_api stint_harness)

@@ -32,7 +32,9 @@ class MetricsPageTest : public ::testing::Test {
     metrics_.Open({loop, [loop] { return loop->metrics().Copy(); },
                    [loop] { return loop->inbox().Fill(); },
                    [this] { return broker_.store().Figures(); }, [] { return size_t{2}; },
-                   [] { return runtime::WorkerCount{1, 3}; }});
+                   [] {
+                     return runtime::WorkerCount{1, 3};
+                   }});
   }
   std::string Page() {
     int ready = 0;
