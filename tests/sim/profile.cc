@@ -48,6 +48,7 @@ std::array<int, kActs> MakeWeights(int turns, Random* random) {
 Profile MakeProfile(Random* random) {
   Profile p;
   p.turns = static_cast<int>(random->Between(150, 500));
+  p.look_always = p.turns % 5 == 0;
   p.queues = {"a", "b", "c"};
   p.queues.resize(static_cast<size_t>(random->Between(1, 3)));
 

@@ -48,6 +48,8 @@ struct Profile {
   runtime::LoopOptions options;
   StoreFaults faults;
   int turns = 0;
+  // All rows are checked after every commit, not only now and then.
+  bool look_always = false;
   std::vector<std::string> queues;
   // How often, in relation to each other; 0: switched off.
   std::array<int, kActs> weights{};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@ namespace {
 std::string FailureOf(uint64_t seed, int64_t power_after_commit = 0) {
   const Report report = Simulate(seed, {false, power_after_commit});
   if (report.failure.empty()) return "";
+  SimulationOptions fewer{false, power_after_commit};
+  fewer.skip = Shrink(seed, fewer);
   std::ostringstream text;
-  for (const std::string& line : report.tail) text << line << '\n';
+  for (const std::string& line : Simulate(seed, fewer).tail) text << line << '\n';
   text << "seed " << seed << ": " << report.failure
        << "\nreplay: tests/sim/run.sh --seeds 1 --from " << seed;
   if (power_after_commit > 0) text << " --power-after-commit " << power_after_commit;
@@ -40,6 +43,13 @@ TEST(SimTest, SeedsOfFixedBugs) {
 
 TEST(SimTest, FixedSeeds) {
   for (uint64_t seed = 1; seed <= 500; ++seed) ASSERT_EQ(FailureOf(seed), "");
+}
+
+// Each run of the tests looks where none has looked before. A failure names its seed.
+TEST(SimTest, FreshSeeds) {
+  std::random_device device;
+  const uint64_t first = (uint64_t{device()} << 31) + 1'000'000;
+  for (uint64_t seed = first; seed < first + 200; ++seed) ASSERT_EQ(FailureOf(seed), "");
 }
 
 // By chance the power goes anywhere; here it goes once at every commit of a history.

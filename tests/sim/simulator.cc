@@ -34,8 +34,26 @@ Report Simulate(uint64_t seed, const SimulationOptions& options) {
   return Simulator(seed, options).Run();
 }
 
+std::vector<bool> Shrink(uint64_t seed, SimulationOptions options) {
+  options.echo = false;
+  size_t turns = Simulate(seed, options).turns;
+  options.skip.resize(turns, false);
+  for (size_t chunk = turns / 2; chunk > 0; chunk /= 2) {
+    for (size_t begin = 0; begin < turns; begin += chunk) {
+      SimulationOptions fewer = options;
+      const auto from = fewer.skip.begin() + static_cast<int64_t>(begin);
+      std::fill(from, from + static_cast<int64_t>(std::min(chunk, turns - begin)), true);
+      if (fewer.skip != options.skip && !Simulate(seed, fewer).failure.empty()) {
+        options.skip = std::move(fewer.skip);
+      }
+    }
+  }
+  return options.skip;
+}
+
 Simulator::Simulator(uint64_t seed, const SimulationOptions& options)
     : options_(options),
+      seed_(seed),
       random_(seed),
       trace_(options.echo),
       profile_(MakeProfile(&random_)),
@@ -60,7 +78,12 @@ Report Simulator::Run() {
   faults_ = profile_.faults;
   power_at_answer_ = profile_.power_at_answer;
   lost_answer_ = profile_.lost_answer;
-  for (int turn = 0; turn < profile_.turns && !Failed(); ++turn) Turn();
+  for (; report_.turns < static_cast<size_t>(profile_.turns) && !Failed(); ++report_.turns) {
+    if (report_.turns < options_.skip.size() && options_.skip[report_.turns]) continue;
+    random_ = Random(engine::Mix(seed_, report_.turns + 1));
+    Turn();
+  }
+  random_ = Random(seed_ + 1);
   if (!Failed()) Finish();
   if (failure_.empty()) failure_ = auditor_.failure();
   if (failure_.empty()) failure_ = streamers_.failure();
@@ -189,7 +212,13 @@ bool Simulator::Guarded(const std::function<bool()>& run) {
 bool Simulator::Step() {
   return Guarded([this] {
     const bool worked = loop_->Step();
-    if (!loop_->failed() && loop_->Idle()) auditor_.Passed(!worked);
+    if (!loop_->failed() && loop_->Idle()) {
+      auditor_.Passed(!worked);
+      if (profile_.look_always && report_.commits != looked_at_commit_) {
+        looked_at_commit_ = report_.commits;
+        CheckInvariants("");
+      }
+    }
     return worked;
   });
 }
@@ -345,10 +374,8 @@ void Simulator::Boot(std::unique_ptr<storage::MemoryStore> inner) {
     failure_ = absl::StrCat("the broker does not start: ", started.ToString());
     return;
   }
-  if (absl::Status sound = loop_->engine().CheckInvariants(store_->stable()); !sound.ok()) {
-    failure_ = absl::StrCat("after a start: ", sound.message());
-    return;
-  }
+  CheckInvariants("after a start: ");
+  if (Failed()) return;
   const Dump found = ReadAll(store_->stable());
   // What time is it?
   std::optional<int64_t> broker_ms;
@@ -389,11 +416,14 @@ void Simulator::OpenEdge() {
   streamers_.Attach(edge_.get());
 }
 
+void Simulator::CheckInvariants(absl::string_view when) {
+  const absl::Status sound = loop_->engine().CheckInvariants(store_->stable());
+  if (!sound.ok() && failure_.empty()) failure_ = absl::StrCat(when, sound.message());
+}
+
 void Simulator::AuditStore() {
   auditor_.Stable(ReadAll(store_->stable()), false);
-  if (absl::Status sound = loop_->engine().CheckInvariants(store_->stable()); !sound.ok()) {
-    failure_ = std::string(sound.message());
-  }
+  CheckInvariants("");
   streamers_.CheckPushed([this](uint64_t session) { return auditor_.LeasesOf(session); });
 }
 

@@ -36,6 +36,8 @@ struct Report {
   uint64_t trace_hash = 0;
   // After a failure: the last lines, and those about the job it is about.
   std::vector<std::string> tail;
+  // How many turns it took, the skipped ones included.
+  size_t turns = 0;
   int64_t calls = 0;
   int64_t commits = 0;
   int64_t restarts = 0;
@@ -47,8 +49,13 @@ struct SimulationOptions {
   bool echo = false;
   // The power goes right after this commit, from 1; 0: only by chance.
   int64_t power_after_commit = 0;
+  // Turns that do not happen; beyond its end all do. Each turn has random numbers of its own, so
+  // that the others are the same.
+  std::vector<bool> skip = {};
 };
 Report Simulate(uint64_t seed, const SimulationOptions& options = {});
+// Of a history that fails: leaves out what it can and the failure stays one. The turns to skip.
+std::vector<bool> Shrink(uint64_t seed, SimulationOptions options);
 
 class Simulator final : public Broker {
  public:
@@ -103,6 +110,8 @@ class Simulator final : public Broker {
   // Time passes, with the broker running.
   void Pass(int64_t ms, int64_t step_ms);
   void MoveClocks(int64_t ms);
+  // The engine's memory against the rows, and the rows against each other (storage/fsck).
+  void CheckInvariants(absl::string_view when);
   void AuditStore();
   // Faults stop: everything has to come to an end.
   void Finish();
@@ -112,6 +121,7 @@ class Simulator final : public Broker {
   }
 
   const SimulationOptions options_;
+  const uint64_t seed_;
   Random random_;
   Trace trace_;
   Profile profile_;
@@ -136,6 +146,7 @@ class Simulator final : public Broker {
   std::string failure_;
   bool low_space_ = false;
   bool booting_ = false;
+  int64_t looked_at_commit_ = 0;
   Report report_;
 };
 
