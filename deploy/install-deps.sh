@@ -28,7 +28,7 @@ build_packages=(
 test_packages=(
   shellcheck jq
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
-  fiu-utils e2fsprogs xfsprogs                              # failing syncs, power loss
+  fiu-utils e2fsprogs xfsprogs libfaketime                  # failing syncs, power loss, clocks
   python3-grpcio python3-protobuf prometheus                # end-to-end tests
 )
 npm_packages=(

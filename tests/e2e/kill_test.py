@@ -4,204 +4,26 @@ Cases S71, S74, S75 and the issue's "20 rounds under load".
 """
 
 import random
-import threading
 import unittest
 
-import grpc
-
-from broker import (BrokerTest, DEADLINE, Refused, complete, enqueue, get, lease, list_jobs, pb,
-                    stats, wait_job)
+from broker import BrokerTest, DEADLINE, complete, enqueue, get, lease, pb, stats, wait_job
+from recorded_load import RecordedLoad
 
 ROUNDS = 20
-PRODUCERS = 4
-WORKERS = 4
-QUEUE = "load"
-
-
-class Ledger:
-    """Every acknowledgement the clients of a test got, and a signal for each further one."""
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self.count = 0
-        self.enqueued = {}  # request id -> (job name, payload)
-        self.granted = []  # leases
-        self.completed = []  # (job name, token)
-        self.failed = []  # (job name, token, next attempt)
-        self.lost = []  # (job name, token): refused with LEASE_LOST
-
-    def record(self, change):
-        with self._changed:
-            change()
-            self.count += 1
-            self._changed.notify_all()
-
-    def wait_for_more(self, count):
-        with self._changed:
-            target = self.count + count
-            assert self._changed.wait_for(lambda: self.count >= target, DEADLINE), "no progress"
-
-
-class Client(threading.Thread):
-    """A thread that repeats each call until it has an answer, as PROTOCOL.md tells it to."""
-
-    def __init__(self, name, broker, ledger, stop):
-        super().__init__(name=name, daemon=True)
-        self.random = random.Random(name)
-        self.api = broker.api()
-        self.ledger = ledger
-        self.stopped = stop
-        self.error = None
-
-    def run(self):
-        try:
-            self.work()
-        except BaseException as error:  # shown by the test, which must not pass then
-            self.error = error
-
-    def until_answered(self, method, request):
-        """The answer; a refusal other than UNAVAILABLE is raised."""
-        while True:
-            try:
-                return method(request, timeout=DEADLINE, wait_for_ready=True)
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE:
-                    raise
-
-
-class Producer(Client):
-    def work(self):
-        number = 0
-        while not self.stopped.is_set():
-            number += 1
-            request_id = f"{self.name}-{number}"
-            payload = request_id.encode() + self.random.randbytes(self.random.randrange(300))
-            request = pb.EnqueueJobRequest(queue=QUEUE, request_id=request_id,
-                                           job=pb.JobSpec(payload=payload, max_losses=10000))
-            request.job.loss_backoff.FromSeconds(0)
-            request.job.retry.initial_delay.FromSeconds(0)
-            request.job.retry.max_delay.FromSeconds(0)
-            answer = self.until_answered(self.api.jobs.EnqueueJob, request)
-            self.ledger.record(
-                lambda: self.ledger.enqueued.update({request_id: (answer.job, payload)}))
-
-
-class Worker(Client):
-    def work(self):
-        number = 0
-        while not self.stopped.is_set():
-            number += 1
-            request = pb.LeaseJobsRequest(queues=[QUEUE], max_jobs=3, worker=self.name,
-                                          request_id=f"{self.name}-{number}")
-            request.lease_duration.FromSeconds(2)
-            request.wait.FromMilliseconds(300)
-            for held in self.until_answered(self.api.worker.LeaseJobs, request).leases:
-                self.ledger.record(lambda: self.ledger.granted.append(held))
-                self.settle(held)
-
-    def settle(self, held):
-        try:
-            if held.failures == 0 and self.random.random() < 0.2:
-                answer = self.until_answered(
-                    self.api.worker.FailJob,
-                    pb.FailJobRequest(job=held.job, token=held.token, error="once"))
-                self.ledger.record(lambda: self.ledger.failed.append(
-                    (held.job, held.token, answer.next_attempt)))
-            else:
-                self.until_answered(
-                    self.api.worker.CompleteJob,
-                    pb.CompleteJobRequest(job=held.job, token=held.token,
-                                          result=str(held.token).encode()))
-                self.ledger.record(lambda: self.ledger.completed.append((held.job, held.token)))
-        except grpc.RpcError as error:
-            refused = Refused(error)
-            if refused.reason != "LEASE_LOST":
-                raise
-            self.ledger.record(lambda: self.ledger.lost.append((held.job, held.token)))
 
 
 class KillTest(BrokerTest):
     def test_kill_under_load(self):
         broker = self.start_broker("--restart-grace", "1s")
-        ledger = Ledger()
-        no_more_jobs, no_more_work = threading.Event(), threading.Event()
-        producers = [Producer(f"producer{n}", broker, ledger, no_more_jobs)
-                     for n in range(PRODUCERS)]
-        workers = [Worker(f"worker{n}", broker, ledger, no_more_work) for n in range(WORKERS)]
-        for client in producers + workers:
-            client.start()
+        load = RecordedLoad(broker)
         chance = random.Random(1)
         for _ in range(ROUNDS):
-            ledger.wait_for_more(chance.randrange(100, 500))
+            load.wait_for_more(chance.randrange(100, 500))
             broker.restart(check_store=True)
-        ledger.wait_for_more(50)
-        no_more_jobs.set()
-        self.join(producers)
-        api = broker.api()
-        for job, _ in ledger.enqueued.values():
-            wait_job(api, job)
-        no_more_work.set()
-        self.join(workers)
-        self.check_enqueues(api, ledger)
-        self.check_settles(api, ledger)
-        lapses = self.check_attempts(api, ledger)
+        load.wait_for_more(50)
+        load.finish(self)
         self.assertEqual(broker.stop(), 0)
-        print(f"{ROUNDS} kills: {len(ledger.enqueued)} jobs, {len(ledger.granted)} grants, "
-              f"{len(ledger.completed)} completed, {len(ledger.failed)} failed, "
-              f"{lapses} lapsed, {len(ledger.lost)} settles came too late")
-
-    def join(self, clients):
-        for client in clients:
-            client.join(DEADLINE)
-            self.assertFalse(client.is_alive(), client.name)
-            if client.error is not None:
-                raise client.error
-
-    def check_enqueues(self, api, ledger):
-        """Each acknowledged job is there, once, and nothing else is."""
-        listed = {job.name: job for job in list_jobs(api, QUEUE, view=pb.JOB_VIEW_FULL)}
-        self.assertEqual(len(ledger.enqueued), len(listed))
-        for request_id, (name, payload) in ledger.enqueued.items():
-            self.assertIn(name, listed, request_id)
-            self.assertEqual(listed[name].spec.payload, payload, request_id)
-            self.assertEqual(listed[name].state, pb.JOB_STATE_COMPLETED, name)
-        counted = stats(api, QUEUE)
-        self.assertEqual((counted.completed, counted.ready, counted.leased, counted.delayed),
-                         (len(listed), 0, 0, 0))
-
-    def check_settles(self, api, ledger):
-        """One token completed each job, the newest that was ever granted; it stays so."""
-        tokens = {}
-        for held in ledger.granted:
-            self.assertNotIn(held.token, tokens.setdefault(held.job, []), "a token twice")
-            tokens[held.job].append(held.token)
-        completed = dict(ledger.completed)
-        self.assertEqual(len(completed), len(ledger.completed), "a job completed twice")
-        for name, token in ledger.completed:
-            self.assertEqual(token, max(tokens[name]), name)
-            self.assertEqual(get(api, name).result, str(token).encode(), name)
-        for name, token in ledger.lost:
-            self.assertNotEqual(completed.get(name), token, name)
-
-    def check_attempts(self, api, ledger):
-        """attempt = 1 + failures + losses, never falling from one grant to the next."""
-        failures = {}
-        for name, _, _ in ledger.failed:
-            failures[name] = failures.get(name, 0) + 1
-        attempts, all_lapses = {}, 0
-        for held in ledger.granted:
-            attempts.setdefault(held.job, []).append((held.token, held.attempt))
-        for name, seen in attempts.items():
-            job = get(api, name)
-            numbers = [attempt for _, attempt in sorted(seen)]
-            self.assertEqual(numbers, sorted(numbers), name)
-            self.assertEqual(numbers[-1], job.attempt, name)
-            self.assertGreaterEqual(job.failures, failures.get(name, 0), name)
-            lapses = sum(attempt.outcome == pb.ATTEMPT_OUTCOME_LEASE_LAPSED
-                         for attempt in job.attempts)
-            self.assertEqual(job.attempt, 1 + job.failures + lapses, job)
-            all_lapses += lapses
-        return all_lapses
+        print(f"{ROUNDS} kills: {load.summary()}")
 
     def test_complete_after_a_take_over_then_kill(self):
         """S74: 200 jobs taken over after a lapse, completed, and the broker killed at once."""
