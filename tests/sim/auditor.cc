@@ -17,6 +17,11 @@ bool Auditor::Job::AllGone() const {
   return std::all_of(guesses.begin(), guesses.end(), [](const Guess& g) { return g.gone; });
 }
 
+bool Auditor::Job::CertainlyReady() const {
+  return std::all_of(guesses.begin(), guesses.end(),
+                     [](const Guess& g) { return !g.gone && g.state == JobState::kReady; });
+}
+
 void Auditor::Fail(std::string why, const Job* job) {
   if (!failure_.empty()) return;
   failure_ = std::move(why);
@@ -178,8 +183,9 @@ Auditor::Job* Auditor::FindJob(const engine::JobRef& ref) {
 }
 
 Auditor::Job* Auditor::AddJob(JobFacts facts, Guesses guesses) {
-  jobs_.push_back({std::move(facts), std::move(guesses), {}, "", 0});
+  jobs_.push_back({std::move(facts), {}, {}, "", 0});
   Job* job = &jobs_.back();
+  Take(job, std::move(guesses));
   by_id_[{job->facts.queue, job->facts.job_id}].push_back(job);
   QueueOf(job->facts.queue).jobs.push_back(job);
   return job;
@@ -207,6 +213,11 @@ void Auditor::Take(Job* job, Guesses guesses) {
     if (guess.owner > job->facts.max_token) job->facts.max_token = guess.owner;
   }
   job->guesses = std::move(guesses);
+  if (!job->CertainlyReady()) {
+    job->ready_since_ms = INT64_MAX;
+  } else if (job->ready_since_ms == INT64_MAX) {
+    job->ready_since_ms = NowMs();
+  }
 }
 
 bool Auditor::Explain(Job* job, const Moment& moment, const std::string& what, const Effect& effect,

@@ -108,7 +108,10 @@ class Auditor {
     std::string lease_request;
     // The token of that grant.
     int64_t lease_request_token = 0;
+    // Since when it has been READY for certain; INT64_MAX: it may be something else.
+    int64_t ready_since_ms = INT64_MAX;
     bool AllGone() const;
+    bool CertainlyReady() const;
   };
   struct Queue {
     std::string name;
@@ -180,6 +183,8 @@ class Auditor {
                    const Moment& moment);
   void AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
                    const engine::EnqueueReply& reply, bool either);
+  // Nothing that was READY all the time may be passed over by a lease behind it.
+  void CheckOrder(const Call& call, const engine::LeaseReply& reply);
   // Stalls between a call that set the time of a lease and its answer count for the lease.
   void GiveStalls(const Call& call, Job* job);
   void CheckEmptyHands(const Call& call, const engine::LeaseCommand& c);

@@ -160,6 +160,7 @@ void Auditor::Answer(const Call& call, const engine::LeaseCommand& c, const Outc
       if (lives && !there) Fail(absl::StrCat("a repeated lease call ", key, " lost a lease"), job);
     }
   }
+  CheckOrder(call, reply);
   for (const engine::GrantedLease& lease : reply.leases) {
     if (!TakeLease(call, c, lease)) return;
   }

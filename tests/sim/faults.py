@@ -97,6 +97,17 @@ FAULTS = [
      "    if (due.at.due_ms > now_ms) {",
      "    if (due.at.due_ms > now_ms + (FAULT ? 5'000 : 0)) {",
      "P4: a delayed job is ready up to 5 s early, behind one that is due"),
+    ("priority_ignored", "server/engine/dispatch.cc",
+     "      if (best == kPriorities) {",
+     "      if (best == kPriorities || FAULT) {",
+     "order: the lowest priority comes first"),
+    ("newest_first", "server/engine/dispatch.cc",
+     "      candidates->push_back({static_cast<uint8_t>(chosen), next[chosen]->first});",
+     "      const bool newest = FAULT && skip == 0 && wanted == 1;\n"
+     "      const auto last = std::prev(queue->windows[chosen].entries().end());\n"
+     "      candidates->push_back(\n"
+     "          {static_cast<uint8_t>(chosen), newest ? last->first : next[chosen]->first});",
+     "order: of one priority the newest comes first"),
     ("expired_job_granted", "server/engine/dispatch.cc",
      "    if (expired) {",
      "    if (expired && !FAULT) {",

@@ -84,6 +84,7 @@ JobFacts JobRules::FactsOf(const std::string& queue, const std::string& job_id,
   facts.job_id = job_id;
   facts.job = job;
   facts.enqueued_from_ms = moment.from_ms;
+  facts.enqueued_by_ms = moment.by_ms;
   if (job.expire_after_ms.has_value()) {
     facts.expiry_from_ms = moment.from_ms + *job.expire_after_ms;
     facts.expiry_by_ms = moment.by_ms + *job.expire_after_ms;
@@ -563,6 +564,7 @@ void JobRules::Update(const Guess& guess, const engine::UpdateJobCommand& call,
     if (call.max_attempts.has_value()) after.max_attempts = call.max_attempts;
     if (call.max_losses.has_value()) after.max_losses = call.max_losses;
     if (moves) {
+      after.moved = true;
       ClearDue(&after);
       after.state = JobState::kDelayed;
       if (call.due_wall_ms.has_value()) {

@@ -71,6 +71,7 @@ struct Guess {
   int64_t due_by_ms = INT64_MAX;
   std::optional<int64_t> due_wall_ms;
   bool started = false;
+  bool moved = false;  // an operator changed its due time
   int32_t priority = 0;
   std::optional<int32_t> max_attempts;
   std::optional<int32_t> max_losses;
@@ -101,6 +102,7 @@ struct JobFacts {
   int64_t expiry_from_ms = 0;  // 0: none
   int64_t expiry_by_ms = INT64_MAX;
   int64_t enqueued_from_ms = 0;
+  int64_t enqueued_by_ms = 0;
 };
 
 // When a call took effect, and what held then.

@@ -2,6 +2,7 @@ add_library(
   stint_sim STATIC
   auditor.cc
   auditor_jobs.cc
+  auditor_order.cc
   auditor_queues.cc
   auditor_sessions.cc
   auditor_stable.cc
