@@ -59,9 +59,13 @@ absl::Status Explain(const CLI::App& app, const CLI::ParseError& error) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, " needs a command: ", CommandNames(command), " (", name, " --help)"));
   }
+  // The word that is most often too many is a payload.
+  const bool payload = command.get_option_no_throw("--payload") != nullptr;
   const std::string what = unknown.empty() ? error.what()
-                           : is_flag       ? absl::StrCat(name, " has no flag ", unknown.front())
-                                           : absl::StrCat("one word too many: ", unknown.front());
+                           : is_flag
+                               ? absl::StrCat(name, " has no flag ", unknown.front())
+                               : absl::StrCat("one word too many: ", unknown.front(),
+                                              payload ? "; a payload goes with --payload" : "");
   return absl::InvalidArgumentError(absl::StrCat(what, " (", name, " --help)"));
 }
 

@@ -27,6 +27,10 @@ TEST_F(CliTest, AWrongCommandLineIsNamed) {
   EXPECT_EQ(err_, "stint: stint enqueue has no flag --bogus (stint enqueue --help)\n");
   EXPECT_EQ(RunPlain({"queues", "stats", "q", "r"}), cli::kUsage);
   EXPECT_EQ(err_, "stint: one word too many: r (stint queues stats --help)\n");
+  EXPECT_EQ(RunPlain({"enqueue", "q", "hello"}), cli::kUsage);
+  EXPECT_EQ(err_,
+            "stint: one word too many: hello; a payload goes with --payload "
+            "(stint enqueue --help)\n");
   EXPECT_EQ(RunPlain({"enqueue"}), cli::kUsage);
   EXPECT_EQ(err_, "stint: queue is required (stint enqueue --help)\n");
   EXPECT_EQ(RunPlain({"help", "nonsense"}), cli::kUsage);
