@@ -1,5 +1,6 @@
 // stintd: reads settings, waits for signals, runs the broker.
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -42,6 +43,14 @@ void WatchSignals(const sigset_t& signals, Broker* broker) {
   sigwait(&signals, &signal);
   ops::LogWarning("second signal: stopping at once");
   std::_Exit(Exit(ExitCode::kImpatient));
+}
+
+// Of a closed standard descriptor the system would make one of our own files or connections, and
+// what is printed would go there. A library that has taken one before main keeps it.
+void KeepStandardDescriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -96,5 +105,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace stint
 
 int main(int argc, char** argv) {
+  stint::KeepStandardDescriptors();
   return stint::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

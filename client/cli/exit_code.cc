@@ -10,7 +10,8 @@ namespace stint::cli {
 const char kExitCodesHelp[] =
     R"(Exit codes of stint:
   0  done
-  1  the broker refused the call (the reason is printed), or a worker met a refusal
+  1  the broker refused the call (the reason is printed), a worker met a refusal, or the output
+     could not be written
   2  the command line is wrong, or a file it names cannot be read
   3  no broker answered within --timeout, or it is starting or stopping: try again
   4  there is no such job or queue; lease: no job came

@@ -12,7 +12,7 @@ namespace stint::cli {
 
 enum ExitCode : int {
   kOk = 0,
-  kRefused = 1,       // The broker refused the call, or a job ended otherwise than asked.
+  kRefused = 1,       // The broker refused the call, or the output could not be written.
   kUsage = 2,         // Wrong command line, or a file of it cannot be read.
   kUnreachable = 3,   // No broker answered in time, or it is starting or stopping.
   kNotFound = 4,      // No such job or queue; `lease`: no job came.

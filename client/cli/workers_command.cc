@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/cli/arguments.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
 
@@ -22,6 +23,8 @@ struct DrainOptions {
 };
 
 int RunList(const ListOptions& options, Session& session) {
+  const absl::Status valid = CheckText("--prefix", options.prefix);
+  if (!valid.ok()) return session.Misuse(valid);
   auto client = session.MakeClient();
   if (!client.ok()) return session.Misuse(client.status());
   v1::ListWorkersRequest request;
@@ -50,6 +53,9 @@ int RunList(const ListOptions& options, Session& session) {
 }
 
 int RunDrain(const DrainOptions& options, Session& session) {
+  absl::Status valid = CheckText("the worker", options.worker);
+  if (valid.ok()) valid = CheckText("--version", options.version);
+  if (!valid.ok()) return session.Misuse(valid);
   if (options.worker.empty() == options.version.empty()) {
     return session.Misuse(absl::InvalidArgumentError(
         "say which workers: one by its id, or all of a release with --version"));

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,40 +18,75 @@
 namespace stint::api {
 namespace {
 
-using WorkersById = std::map<std::string, v1::Worker>;
+// Room in an answer for the token and for the tags around each worker.
+constexpr size_t kAnswerOverheadBytes = 4096;
+constexpr size_t kWorkerOverheadBytes = 16;
 
-// All workers there are, whatever tells of them.
-WorkersById AllWorkers(Edge* edge, const engine::WorkerLeasesReply& leases) {
-  WorkersById workers;
-  const int64_t now_ms = edge->clock()->BootMs();
-  const auto silence_of = [now_ms](int64_t heard_ms) {
-    return DurationOfMillis(std::max<int64_t>(0, now_ms - heard_ms));
-  };
-  for (const runtime::KnownWorker& known : edge->workers()->List()) {
-    v1::Worker& worker = workers[known.worker];
-    *worker.mutable_queues() = {known.queues.begin(), known.queues.end()};
-    *worker.mutable_start_time() = TimestampOfMillis(known.start_wall_ms);
-    *worker.mutable_silence() = silence_of(known.last_heard_ms);
+// What tells of one worker. Light, since there can be tens of thousands and a page shows few.
+struct Traces {
+  const runtime::KnownWorker* known = nullptr;         // by its calls
+  const runtime::Sessions::Listed* session = nullptr;  // one of its streams
+  int32_t streams = 0;
+  int64_t leases = 0;
+};
+
+// All workers there are.
+class AllWorkers {
+ public:
+  AllWorkers(Edge* edge, const engine::WorkerLeasesReply& leases)
+      : edge_(edge),
+        now_ms_(edge->clock()->BootMs()),
+        known_(edge->workers()->List()),
+        sessions_(edge->sessions()->List()) {
+    for (const runtime::KnownWorker& known : known_) by_id_[known.worker].known = &known;
+    for (const runtime::Sessions::Listed& session : sessions_) {
+      Traces& traces = by_id_[session.info->worker];
+      traces.session = &session;
+      ++traces.streams;
+    }
+    for (const auto& [worker, count] : leases.leases) by_id_[worker].leases = count;
   }
-  for (const runtime::Sessions::Listed& session : edge->sessions()->List()) {
-    v1::Worker& worker = workers[session.info.worker];
-    worker.set_streams(worker.streams() + 1);
-    worker.set_version(session.info.version);
-    *worker.mutable_kinds() = {session.info.kinds.begin(), session.info.kinds.end()};
-    *worker.mutable_queues() = {session.info.queues.begin(), session.info.queues.end()};
-    *worker.mutable_start_time() = TimestampOfMillis(session.info.start_wall_ms);
-    *worker.mutable_silence() = silence_of(session.last_heard_ms);
-  }
-  for (const auto& [worker, count] : leases.leases) workers[worker].set_leases(count);
-  for (auto& [id, worker] : workers) {
+  AllWorkers(const AllWorkers&) = delete;
+  AllWorkers& operator=(const AllWorkers&) = delete;
+
+  const std::map<std::string, Traces>& by_id() const { return by_id_; }
+
+  v1::Worker Describe(const std::string& id, const Traces& traces) const {
+    v1::Worker worker;
     worker.set_name(WorkerName(id));
-    worker.set_draining(edge->workers()->IsDrained(id));
+    if (traces.session != nullptr) {
+      const runtime::SessionInfo& info = *traces.session->info;
+      worker.set_version(info.version);
+      *worker.mutable_kinds() = {info.kinds.begin(), info.kinds.end()};
+      *worker.mutable_queues() = {info.queues.begin(), info.queues.end()};
+      *worker.mutable_start_time() = TimestampOfMillis(info.start_wall_ms);
+      *worker.mutable_silence() = SilenceSince(traces.session->last_heard_ms);
+    } else if (traces.known != nullptr) {
+      const runtime::KnownWorker& known = *traces.known;
+      *worker.mutable_queues() = {known.queues->begin(), known.queues->end()};
+      *worker.mutable_start_time() = TimestampOfMillis(known.start_wall_ms);
+      *worker.mutable_silence() = SilenceSince(known.last_heard_ms);
+    }
+    worker.set_streams(traces.streams);
+    worker.set_leases(traces.leases);
+    worker.set_draining(edge_->workers()->IsDrained(id));
+    return worker;
   }
-  return workers;
-}
+
+ private:
+  google::protobuf::Duration SilenceSince(int64_t heard_ms) const {
+    return DurationOfMillis(std::max<int64_t>(0, now_ms_ - heard_ms));
+  }
+
+  Edge* const edge_;
+  const int64_t now_ms_;
+  const std::vector<runtime::KnownWorker> known_;
+  const std::vector<runtime::Sessions::Listed> sessions_;
+  std::map<std::string, Traces> by_id_;
+};
 
 absl::StatusOr<v1::ListWorkersResponse> ListPage(Edge* edge, const v1::ListWorkersRequest& request,
-                                                 WorkersById workers) {
+                                                 const AllWorkers& workers) {
   v1::ListWorkersRequest filter;
   filter.set_prefix(request.prefix());
   const uint64_t filter_hash = Fingerprint("ListWorkers", filter);
@@ -62,16 +98,20 @@ absl::StatusOr<v1::ListWorkersResponse> ListPage(Edge* edge, const v1::ListWorke
   }
   const int asked = request.page_size() == 0 ? engine::kDefaultPageSize : request.page_size();
   const int most = std::min(asked, engine::kMaxPageSize);
+  const size_t most_bytes = edge->limits().max_call_bytes - kAnswerOverheadBytes;
   v1::ListWorkersResponse response;
+  size_t bytes = 0;
   std::string last;
-  for (auto it = workers.upper_bound(after); it != workers.end(); ++it) {
+  for (auto it = workers.by_id().upper_bound(after); it != workers.by_id().end(); ++it) {
     if (!absl::StartsWith(it->first, request.prefix())) continue;
-    if (response.workers_size() == most) {
+    v1::Worker worker = workers.Describe(it->first, it->second);
+    bytes += worker.ByteSizeLong() + kWorkerOverheadBytes;
+    if (response.workers_size() == most || (bytes > most_bytes && response.workers_size() > 0)) {
       response.set_next_page_token(edge->page_tokens().Seal(filter_hash, last));
       break;
     }
     last = it->first;
-    *response.add_workers() = std::move(it->second);
+    *response.add_workers() = std::move(worker);
   }
   return response;
 }
@@ -126,9 +166,12 @@ void AdminService::DrainWorker(v1::DrainWorkerRequest request, ExchangePtr excha
       [edge = edge_, request = std::move(request)](engine::WorkerLeasesReply&& reply,
                                                    Exchange& to) {
         std::set<std::string> targets;
-        for (const auto& [id, worker] : AllWorkers(edge, reply)) {
+        const AllWorkers workers(edge, reply);
+        for (const auto& [id, traces] : workers.by_id()) {
           const bool meant =
-              request.has_worker() ? id == request.worker() : worker.version() == request.version();
+              request.has_worker()
+                  ? id == request.worker()
+                  : traces.session != nullptr && traces.session->info->version == request.version();
           if (meant) targets.insert(id);
         }
         if (targets.empty()) {

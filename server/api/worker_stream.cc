@@ -28,6 +28,16 @@ absl::Status Draining() {
                            "the broker is shutting down; open the stream again when it is back");
 }
 
+// What a hello takes of memory until the session is over, its list of leases excepted. A short
+// text costs more than its bytes.
+size_t BytesKept(const v1::Hello& hello) {
+  constexpr size_t kPerText = 64;
+  size_t bytes = hello.worker().size() + hello.version().size();
+  for (const std::string& queue : hello.queues()) bytes += kPerText + queue.size();
+  for (const std::string& kind : hello.kinds()) bytes += kPerText + kind.size();
+  return bytes;
+}
+
 }  // namespace
 
 WorkerStream::WorkerStream(WorkerStreamContext context, StreamTransport* transport)
@@ -89,8 +99,14 @@ absl::Status WorkerStream::Hello(v1::Hello hello) {
   info.worker = hello_.worker();
   info.version = hello_.version();
   info.kinds.assign(hello_.kinds().begin(), hello_.kinds().end());
-  info.queues.assign(hello_.queues().begin(), hello_.queues().end());
-  context_.edge->sessions()->Introduce(session_, std::move(info));
+  const int shown = std::min(hello_.queues_size(), static_cast<int>(engine::kMaxShownQueues));
+  info.queues.assign(hello_.queues().begin(), hello_.queues().begin() + shown);
+  if (absl::Status status =
+          context_.edge->sessions()->Introduce(session_, std::move(info), BytesKept(hello_));
+      !status.ok()) {
+    return status;
+  }
+  hello_.clear_kinds();
   phase_ = Phase::kOpen;
 
   v1::StreamHeartbeat held;
@@ -114,6 +130,9 @@ absl::Status WorkerStream::Hello(v1::Hello hello) {
                }
                self.MayPoll();
              });
+  // Refused at once: the worker comes again and goes on with the same session, which keeps all
+  // that it holds until then.
+  if (phase_ != Phase::kOpen) return end_status_;
   if (hello_.previous_session() != 0) {
     // What was pushed to it and is not among the held never arrived.
     engine::EndSessionCommand rest;

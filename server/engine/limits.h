@@ -79,6 +79,8 @@ inline constexpr int64_t kMaxCreditJobs = 10'000;
 inline constexpr int64_t kDefaultCreditBytes = 8 << 20;
 inline constexpr int64_t kMaxCreditBytes = 64 << 20;
 inline constexpr size_t kMaxWorkerKinds = 100;
+// Of the hellos of all open sessions together, weighed as they lie in memory.
+inline constexpr size_t kMaxHelloBytes = 64 << 20;
 inline constexpr size_t kMaxWorkerVersionBytes = 128;
 // A stream that breaks this soon after its last message is taken for a dead process.
 inline constexpr int64_t kStreamAliveMs = 8 * kSecondMs;
@@ -91,6 +93,8 @@ inline constexpr int64_t kHelloMs = 10 * kSecondMs;
 inline constexpr int64_t kWorkerKnownMs = 90 * kSecondMs;
 inline constexpr size_t kMaxKnownWorkers = 20'000;
 inline constexpr int64_t kDrainedWorkerMs = kHourMs;
+// ListWorkers names so many queues of a worker.
+inline constexpr size_t kMaxShownQueues = 100;
 // A session that says nothing for longer is served after all others.
 inline constexpr int64_t kSilentSessionMs = 25 * kSecondMs;
 

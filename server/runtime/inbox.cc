@@ -9,6 +9,13 @@
 #include "server/engine/error.h"
 
 namespace stint::runtime {
+namespace {
+
+// A renewal takes far less of the loop than a settle, but a lane full of long heartbeats would
+// otherwise keep settles and other heartbeats waiting for longer than a lease.
+constexpr size_t kHeartbeatItemsPerPlace = 16;
+
+}  // namespace
 
 Lane LaneOf(const engine::Command& command) {
   if (std::holds_alternative<engine::SettleCommand>(command) ||
@@ -37,6 +44,9 @@ size_t OperationsOf(const engine::Command& command) {
 }
 
 size_t PlacesOf(const engine::Command& command) {
+  if (const auto* heartbeat = std::get_if<engine::HeartbeatCommand>(&command)) {
+    return 1 + heartbeat->items.size() / kHeartbeatItemsPerPlace;
+  }
   return std::holds_alternative<engine::LeaseCommand>(command)
              ? 1
              : std::max<size_t>(1, OperationsOf(command));

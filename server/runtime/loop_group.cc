@@ -216,7 +216,8 @@ void Loop::ParkItem(Item* item, const engine::Result& result, const engine::Now&
     return;
   }
   if (matcher_.size() >= options_.max_parked_calls ||
-      (matcher_.size() > 0 && matcher_.bytes() + call->bytes > options_.max_parked_bytes)) {
+      (matcher_.size() > 0 &&
+       matcher_.bytes() + Matcher::BytesOf(*call) > options_.max_parked_bytes)) {
     engine::ErrorDetails details;
     details.reason = Reason::kOverloaded;
     details.retry_after_ms = engine::kSecondMs;

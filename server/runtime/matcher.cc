@@ -9,7 +9,15 @@ bool MayBeRepeated(const engine::LeaseCommand& lease) {
   return !lease.worker.empty() && !lease.request_id.empty();
 }
 
+// A name of a queue takes this much beside its bytes: a text of its own, and a place in a line.
+constexpr size_t kPerQueueBytes = 32;
+
 }  // namespace
+
+size_t Matcher::BytesOf(const Call& call) {
+  const auto* lease = std::get_if<engine::LeaseCommand>(&call.command);
+  return call.bytes + (lease == nullptr ? 0 : kPerQueueBytes * lease->queues.size());
+}
 
 void Matcher::Park(ParkedCall parked) {
   const uint64_t id = parked.id;
@@ -21,7 +29,7 @@ void Matcher::Park(ParkedCall parked) {
     for (const std::string& queue : lease.queues) by_queue_[queue].insert(id);
     if (MayBeRepeated(lease)) by_request_[{lease.worker, lease.request_id}] = id;
   }
-  bytes_ += parked.call.bytes;
+  bytes_ += BytesOf(parked.call);
   parked_.insert_or_assign(id, std::move(parked));
 }
 
@@ -29,7 +37,7 @@ ParkedCall Matcher::Take(uint64_t id) {
   const auto it = parked_.find(id);
   ParkedCall parked = std::move(it->second);
   parked_.erase(it);
-  bytes_ -= parked.call.bytes;
+  bytes_ -= BytesOf(parked.call);
   by_deadline_.erase({parked.deadline_ms, id});
   if (parked.job.has_value()) {
     const auto waiters = by_job_.find(*parked.job);

@@ -56,6 +56,8 @@ class Matcher {
   size_t size() const { return parked_.size(); }
   // Of the calls' requests.
   size_t bytes() const { return bytes_; }
+  // What a call adds to them: its bytes, and more for each queue that it names.
+  static size_t BytesOf(const Call& call);
 
  private:
   ParkedCall Take(uint64_t id);

@@ -82,21 +82,39 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
     if (!number.has_value()) return absl::InternalError("the system gives no random numbers");
     id = *number & kLargestId;
   }
-  sessions_.emplace(id, Entry{{}, std::move(session)});
+  sessions_.emplace(id, Entry{nullptr, std::move(session), 0});
   if (sessions_.size() == 1) changed_.NotifyAll();
   return id;
 }
 
-void Sessions::Introduce(uint64_t id, SessionInfo info) {
+absl::Status Sessions::Introduce(uint64_t id, SessionInfo info, size_t hello_bytes) {
   info.start_wall_ms = clock_->WallMs();
+  auto kept = std::make_shared<const SessionInfo>(std::move(info));
   const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
-  if (it != sessions_.end()) it->second.info = std::move(info);
+  if (it == sessions_.end()) return absl::OkStatus();
+  if (hello_bytes_ > 0 && hello_bytes_ + hello_bytes > engine::kMaxHelloBytes) {
+    engine::ErrorDetails details;
+    details.reason = engine::Reason::kOverloaded;
+    details.retry_after_ms = engine::kSecondMs;
+    return engine::MakeError(
+        std::move(details),
+        absl::StrCat("the queues and kinds that ", sessions_.size(),
+                     " open sessions name take all the memory there is for them; name fewer, use "
+                     "LeaseJobs, or try later"));
+  }
+  hello_bytes_ += hello_bytes;
+  it->second.hello_bytes = hello_bytes;
+  it->second.info = std::move(kept);
+  return absl::OkStatus();
 }
 
 void Sessions::Close(uint64_t id) {
   const MutexLock lock(mutex_);
-  sessions_.erase(id);
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  hello_bytes_ -= it->second.hello_bytes;
+  sessions_.erase(it);
 }
 
 bool Sessions::MayContinue(uint64_t id, const std::string& worker,
@@ -104,7 +122,8 @@ bool Sessions::MayContinue(uint64_t id, const std::string& worker,
   const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
   return it == sessions_.end() ||
-         (it->second.info.worker == worker && it->second.info.identity == identity);
+         (it->second.info != nullptr && it->second.info->worker == worker &&
+          it->second.info->identity == identity);
 }
 
 void Sessions::EndContinued(uint64_t id) {
@@ -116,12 +135,12 @@ void Sessions::Tell(const engine::SessionVerdict& verdict) {
 }
 
 std::vector<Sessions::Listed> Sessions::List() const {
-  std::vector<std::pair<SessionInfo, std::shared_ptr<Session>>> there;
+  std::vector<std::pair<std::shared_ptr<const SessionInfo>, std::shared_ptr<Session>>> there;
   {
     const MutexLock lock(mutex_);
     there.reserve(sessions_.size());
     for (const auto& [id, entry] : sessions_) {
-      if (entry.info.worker.empty()) continue;
+      if (entry.info == nullptr) continue;
       if (auto session = entry.session.lock()) there.emplace_back(entry.info, std::move(session));
     }
   }
@@ -136,7 +155,7 @@ size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& mat
   {
     const MutexLock lock(mutex_);
     for (const auto& [id, entry] : sessions_) {
-      if (entry.info.worker.empty() || !matches(entry.info)) continue;
+      if (entry.info == nullptr || !matches(*entry.info)) continue;
       if (auto session = entry.session.lock()) matching.push_back(std::move(session));
     }
   }

@@ -54,6 +54,7 @@ struct SessionInfo {
   std::string worker;
   std::string version;
   std::vector<std::string> kinds;
+  // The first kMaxShownQueues.
   std::vector<std::string> queues;
   int64_t start_wall_ms = 0;
 };
@@ -75,7 +76,9 @@ class Sessions {
   // The number of a new session, or OVERLOADED. Numbers cannot be guessed, and are exact in
   // JavaScript.
   absl::StatusOr<uint64_t> Open(std::weak_ptr<Session> session);
-  void Introduce(uint64_t id, SessionInfo info);
+  // Who it is. `hello_bytes` is what its hello takes of memory as long as it is open; OVERLOADED
+  // when those of all sessions together take too much.
+  absl::Status Introduce(uint64_t id, SessionInfo info, size_t hello_bytes);
   void Close(uint64_t id);
   // Whether a session of this worker and identity may go on with session `id`. One that is open
   // has to be its own; of one that is over, the number is the proof.
@@ -87,7 +90,7 @@ class Sessions {
 
   // All whose worker has said who it is.
   struct Listed {
-    SessionInfo info;
+    std::shared_ptr<const SessionInfo> info;  // never null
     int64_t last_heard_ms = 0;
   };
   std::vector<Listed> List() const;
@@ -102,8 +105,9 @@ class Sessions {
 
  private:
   struct Entry {
-    SessionInfo info;
+    std::shared_ptr<const SessionInfo> info;  // null: it has not said hello
     std::weak_ptr<Session> session;
+    size_t hello_bytes = 0;
   };
   std::shared_ptr<Session> Find(uint64_t id) const;
   std::vector<std::shared_ptr<Session>> All() const;
@@ -114,6 +118,7 @@ class Sessions {
   Condition changed_;
   // In an order, so that a simulation is the same each time.
   absl::btree_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  size_t hello_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all of them
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -1,22 +1,32 @@
 #include "server/runtime/workers.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/container/flat_hash_set.h"
 #include "server/engine/limits.h"
 
 namespace stint::runtime {
 
 void Workers::AskedForJobs(const std::string& worker, const std::vector<std::string>& queues) {
+  const auto kept =
+      queues.begin() + static_cast<ptrdiff_t>(std::min(queues.size(), engine::kMaxShownQueues));
   const MutexLock lock(mutex_);
   const auto it = known_.find(worker);
   if (it == known_.end()) {
     if (known_.size() >= engine::kMaxKnownWorkers) ForgetOld();
     // Then they come faster than they are forgotten: the list has a limit, the calls have not.
     if (known_.size() >= engine::kMaxKnownWorkers) return;
-    known_.emplace(worker, KnownWorker{worker, queues, clock_->WallMs(), clock_->BootMs()});
+    known_.emplace(
+        worker,
+        KnownWorker{worker, std::make_shared<const std::vector<std::string>>(queues.begin(), kept),
+                    clock_->WallMs(), clock_->BootMs()});
     return;
   }
   it->second.last_heard_ms = clock_->BootMs();
-  if (it->second.queues != queues) it->second.queues = queues;
+  if (!std::equal(it->second.queues->begin(), it->second.queues->end(), queues.begin(), kept)) {
+    it->second.queues = std::make_shared<const std::vector<std::string>>(queues.begin(), kept);
+  }
 }
 
 void Workers::Heard(const std::string& worker) {
@@ -36,7 +46,7 @@ std::vector<KnownWorker> Workers::List() {
 
 WorkerCount Workers::Count(const Sessions& sessions) {
   absl::flat_hash_set<std::string> by_stream;
-  for (const Sessions::Listed& session : sessions.List()) by_stream.insert(session.info.worker);
+  for (const Sessions::Listed& session : sessions.List()) by_stream.insert(session.info->worker);
   WorkerCount count;
   count.by_stream = by_stream.size();
   const MutexLock lock(mutex_);

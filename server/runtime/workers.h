@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ namespace stint::runtime {
 
 struct KnownWorker {
   std::string worker;
-  // Of its last LeaseJobs.
-  std::vector<std::string> queues;
+  // Of its last LeaseJobs, the first kMaxShownQueues; never null.
+  std::shared_ptr<const std::vector<std::string>> queues;
   int64_t start_wall_ms = 0;
   // Boot time.
   int64_t last_heard_ms = 0;
@@ -39,7 +40,7 @@ class Workers {
  public:
   explicit Workers(const Clock* clock) : clock_(clock) {}
 
-  // It asked for jobs, or renewed a lease.
+  // It asked for jobs, or renewed a lease. At most kMaxShownQueues of `queues` are kept.
   void AskedForJobs(const std::string& worker, const std::vector<std::string>& queues);
   void Heard(const std::string& worker);
   // Those heard of within kWorkerKnownMs.

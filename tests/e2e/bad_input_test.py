@@ -3,11 +3,13 @@
 Cases S67, S68. Each refusal names the field and nothing is stored by it.
 """
 
+import os
+import subprocess
 import unittest
 
 import grpc
 
-from broker import BrokerTest, DEADLINE, Refused, pb
+from broker import BrokerTest, DEADLINE, Refused, STINT, STINTD, enqueue, get, pb
 from stint_api import Api
 
 JOB = "queues/q/jobs/j-1"
@@ -267,6 +269,46 @@ class BadInputTest(BrokerTest):
                     ended = self.server.stint(*command)
                     self.assertIn(ended.returncode, (1, 2), ended.stderr)
                     self.assertIn("queue", ended.stderr)
+
+    def test_output_that_cannot_be_written(self):
+        """Is not passed over; a reader that has gone is."""
+        enqueue(self.api, "printed", count=1000)
+        command = [STINT, "jobs", "list", "printed", "--all"]
+        with open("/dev/full", "wb") as full:
+            ended = subprocess.run(command, env=self.server.client_environment(), stdout=full,
+                                   stderr=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("could not be written", ended.stderr)
+        reader, writer = os.pipe()
+        os.close(reader)
+        ended = subprocess.run(command, env=self.server.client_environment(), stdout=writer,
+                               stderr=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
+        os.close(writer)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.server.stint("queues", "delete", "printed", "--force")
+
+    def test_closed_standard_descriptors(self):
+        """Never become a file or a connection of the program, into which it would print. gRPC has
+        taken the lowest before the program begins, for an event descriptor that it does not use."""
+        printed = (1, 2)
+        [job] = enqueue(self.api, "closed")
+        links = " ".join(f"/proc/$PPID/fd/{number}" for number in printed)
+        subprocess.run(
+            ["/bin/sh", "-c", f'exec {STINT} work closed --max-jobs 1 --exec "$0" <&- >&- 2>&-',
+             f"readlink {links}"],
+            env=self.server.client_environment(), timeout=DEADLINE, check=True)
+        self.assertEqual(get(self.api, job).result.split(), [b"/dev/null"] * len(printed))
+        self.server.stint("queues", "delete", "closed", "--force")
+
+        settings = os.path.join(self.folder, "settings.toml")
+        os.mkfifo(settings)
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {STINTD} --config {settings} <&- >&- 2>&-"])
+        with open(settings, "w", encoding="ascii") as text:  # once stintd has opened it
+            self.assertEqual([os.readlink(f"/proc/{process.pid}/fd/{number}")
+                              for number in printed], ["/dev/null"] * len(printed))
+            text.write("wrong")
+        self.assertEqual(process.wait(DEADLINE), 2)
 
     def test_names_of_jobs(self):
         wrong = {"", "j-1", "queues/q", "queues/q/jobs/", "queues//jobs/j", "queues/q/jobs/j/",

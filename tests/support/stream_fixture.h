@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 
 #include "server/api/names.h"
 #include "server/api/worker_stream.h"
+#include "server/engine/error.h"
 #include "storage/reader.h"
 #include "tests/support/case_fixture.h"
 
@@ -219,12 +221,20 @@ class StreamTest : public CaseTest {
    public:
     explicit HarnessGateway(BrokerHarness* broker) : broker_(broker) {}
     absl::Status Submit(runtime::Call call) override {
+      if (refuse_ && refuse_(call)) {
+        engine::ErrorDetails details;
+        details.reason = engine::Reason::kOverloaded;
+        return engine::MakeError(std::move(details), "full");
+      }
       return broker_->loop().Submit(std::move(call));
     }
     void BeginDrain() override { broker_->loop().BeginDrain(); }
+    // Calls that find their lane full.
+    void Refuse(std::function<bool(const runtime::Call&)> refuse) { refuse_ = std::move(refuse); }
 
    private:
     BrokerHarness* const broker_;
+    std::function<bool(const runtime::Call&)> refuse_;
   };
 
   HarnessGateway gateway_{&broker_};

@@ -170,6 +170,14 @@ TEST_F(InboxTest, LanesAreLimitedInBytesToo) {
   EXPECT_EQ(engine::ReasonOf(inbox_.Push(Enqueue(1, 600'000))), Reason::kOverloaded);
 }
 
+TEST_F(InboxTest, ALongHeartbeatHoldsMorePlaces) {
+  engine::HeartbeatCommand beat;
+  beat.items.resize(16'000);
+  EXPECT_EQ(PlacesOf(beat), 1'001U);
+  EXPECT_TRUE(inbox_.Push(CallOf(beat)).ok());  // the first one is always let in
+  EXPECT_EQ(engine::ReasonOf(inbox_.Push(CallOf(beat))), Reason::kOverloaded);
+}
+
 TEST_F(InboxTest, AHeartbeatAndALeaseCallHoldOnePlace) {
   Push(1'000, Heartbeat);
   EXPECT_EQ(engine::ReasonOf(inbox_.Push(Heartbeat())), Reason::kOverloaded);

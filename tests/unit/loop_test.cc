@@ -170,8 +170,8 @@ TEST_F(ParkedLimitTest, NorSoManyBytes) {
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(ReasonOf(refused[0]), Reason::kOverloaded);
   tight.Enqueue("q");  // the first has its job
-  submit(600);
-  submit(400);
+  submit(600 - 32);    // the name of its queue counts as well
+  submit(400 - 32);
   EXPECT_EQ(refused.size(), 2u);
   submit(1);
   EXPECT_EQ(refused.size(), 3u);

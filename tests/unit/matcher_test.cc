@@ -44,6 +44,13 @@ class MatcherTest : public ::testing::Test {
   Matcher matcher_;
 };
 
+TEST_F(MatcherTest, NamesOfQueuesWeighMoreThanTheirBytes) {
+  ParkLease(std::vector<std::string>(10'000, "q"), 100);
+  EXPECT_GE(matcher_.bytes(), 10'000 * sizeof(std::string));
+  matcher_.TakeAll();
+  EXPECT_EQ(matcher_.bytes(), 0U);
+}
+
 TEST_F(MatcherTest, FirstComeFirstServed) {
   const uint64_t first = ParkLease({"a", "b"}, 100);
   const uint64_t second = ParkLease({"b"}, 50);

@@ -224,6 +224,36 @@ TEST_F(StreamTest, JobsThatNeverArrivedAreReleasedAtNoCost) {
   EXPECT_EQ(fresh->welcome()->held(0).status(), v1::LEASE_STATUS_RENEWED);
 }
 
+TEST_F(StreamTest, AHelloThatIsRefusedReleasesNothing) {
+  broker_.EnqueueMany("q", Jobs(2, BrokerHarness::Job()));
+  StreamPeer* old = Open("w", "q", 2);
+  const auto jobs = old->TakeJobs();
+  ASSERT_EQ(jobs.size(), 2U);
+  // What the lane refuses is the long list of leases, not the short rest.
+  gateway_.Refuse([](const runtime::Call& call) {
+    return std::holds_alternative<engine::HeartbeatCommand>(call.command);
+  });
+  v1::StreamJobsRequest hello = HelloOf("w", "q");
+  hello.mutable_hello()->set_previous_session(old->TakeMessages().front().welcome().session());
+  for (const v1::PushedJob& job : jobs) *hello.mutable_hello()->add_held() = Held(job.lease());
+  StreamPeer* refused = Connect();
+  Say(refused, hello);
+  ASSERT_TRUE(refused->end().has_value());
+  EXPECT_EQ(ReasonOf(*refused->end()), Reason::kOverloaded);
+  for (const v1::PushedJob& job : jobs) {
+    EXPECT_EQ(JobOf(job.lease()).state.state(), static_cast<int>(engine::JobState::kLeased));
+  }
+  gateway_.Refuse(nullptr);
+  StreamPeer* again = Connect();
+  Say(again, hello);
+  const std::optional<v1::Welcome> welcome = again->welcome();
+  ASSERT_TRUE(welcome.has_value());
+  ASSERT_EQ(welcome->held_size(), 2);
+  for (const v1::HeartbeatResult& result : welcome->held()) {
+    EXPECT_EQ(result.status(), v1::LEASE_STATUS_RENEWED);
+  }
+}
+
 TEST_F(StreamTest, NobodyEndsTheSessionOfAnotherWorkerOrCaller) {
   broker_.Enqueue("q");
   StreamPeer* victim = Open("w", "q", 1);

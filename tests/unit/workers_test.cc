@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "server/api/admin_service.h"
 #include "server/api/worker_service.h"
@@ -117,6 +119,79 @@ TEST_F(WorkersTest, PagesAndPrefixes) {
   request.set_page_token("nonsense");
   EXPECT_EQ(ReasonOf(Ask(&api::AdminService::ListWorkers, request)->status()),
             Reason::kInvalidRequest);
+}
+
+// Names as long as they may be.
+std::string LongName(int number) {
+  std::string name = std::to_string(number);
+  return name + std::string(engine::kMaxNameBytes - name.size(), 'q');
+}
+
+TEST_F(WorkersTest, AnAnswerHoldsNoMoreThanACallMay) {
+  constexpr int kWorkers = 500;
+  for (int i = 0; i < kWorkers; ++i) {
+    v1::StreamJobsRequest hello = HelloOf(LongName(i), "q");
+    for (size_t k = 0; k < engine::kMaxWorkerKinds; ++k) {
+      hello.mutable_hello()->add_kinds(std::string(engine::kMaxKindBytes, 'k'));
+    }
+    Connect()->Send(std::move(hello));
+  }
+  Settle();
+  v1::ListWorkersRequest request;
+  request.set_page_size(1000);
+  std::set<std::string> names;
+  do {
+    const auto page = List(request);
+    EXPECT_LE(page.ByteSizeLong(), edge_.limits().max_call_bytes);
+    ASSERT_GT(page.workers_size(), 0);
+    for (const v1::Worker& worker : page.workers()) names.insert(worker.name());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(names.size(), kWorkers);
+}
+
+TEST_F(WorkersTest, OfManyQueuesTheFirstAreShown) {
+  v1::StreamJobsRequest hello = HelloOf("stream", LongName(0));
+  v1::LeaseJobsRequest lease;
+  lease.set_worker("calls");
+  lease.mutable_wait();
+  for (int i = 0; i < 1000; ++i) {
+    if (i > 0) hello.mutable_hello()->add_queues(LongName(i));
+    lease.add_queues(LongName(i));
+  }
+  Say(Connect(), std::move(hello));
+  workers_.LeaseJobs(std::move(lease), std::make_shared<FakeExchange>());
+  Settle();
+  const auto listed = List();
+  ASSERT_EQ(listed.workers_size(), 2);
+  for (const v1::Worker& worker : listed.workers()) {
+    ASSERT_EQ(worker.queues_size(), static_cast<int>(engine::kMaxShownQueues)) << worker.name();
+    EXPECT_EQ(worker.queues(99), LongName(99));
+  }
+}
+
+TEST_F(WorkersTest, WhatAllHellosNameHasALimit) {
+  v1::StreamJobsRequest hello = HelloOf("w", LongName(0));
+  for (size_t i = 1; i < engine::kMaxLeaseQueues; ++i) {
+    hello.mutable_hello()->add_queues(LongName(static_cast<int>(i)));
+  }
+  std::vector<StreamPeer*> accepted;
+  StreamPeer* last = nullptr;
+  for (int i = 0; i < 100 && (last == nullptr || !last->end().has_value()); ++i) {
+    if (last != nullptr) accepted.push_back(last);
+    last = Connect();
+    Say(last, hello);
+  }
+  ASSERT_TRUE(last->end().has_value()) << "100 hellos with 1.3 MB of names each";
+  EXPECT_EQ(ReasonOf(*last->end()), Reason::kOverloaded);
+  EXPECT_GE(accepted.size(), 30U);
+  Open("small", "q");
+  // Room for another one when one is over.
+  accepted.front()->Break();
+  Settle();
+  StreamPeer* again = Connect();
+  Say(again, hello);
+  EXPECT_TRUE(again->welcome().has_value());
 }
 
 TEST_F(WorkersTest, ADrainedWorkerGetsNoMoreJobs) {
