@@ -62,11 +62,15 @@ absl::StatusOr<v1::ListWorkersResponse> ListPage(Edge* edge, const v1::ListWorke
   }
   const int asked = request.page_size() == 0 ? engine::kDefaultPageSize : request.page_size();
   const int most = std::min(asked, engine::kMaxPageSize);
+  // Each may name thousands of queues; one always fits.
+  const size_t most_bytes = edge->limits().max_call_bytes - kPageOverheadBytes;
   v1::ListWorkersResponse response;
+  size_t bytes = 0;
   std::string last;
   for (auto it = workers.upper_bound(after); it != workers.end(); ++it) {
     if (!absl::StartsWith(it->first, request.prefix())) continue;
-    if (response.workers_size() == most) {
+    bytes += it->second.ByteSizeLong() + kItemOverheadBytes;
+    if (response.workers_size() == most || (bytes > most_bytes && response.workers_size() > 0)) {
       response.set_next_page_token(edge->page_tokens().Seal(filter_hash, last));
       break;
     }

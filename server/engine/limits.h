@@ -1,5 +1,5 @@
-// Every limit and default of the broker, in one place; PROTOCOL.md's table shows them and a
-// golden test compares the two. Durations are in milliseconds, sizes in bytes.
+// Every limit and default of the broker, in one place; PROTOCOL.md's table shows those that callers
+// meet. Durations are in milliseconds, sizes in bytes.
 #ifndef STINT_SERVER_ENGINE_LIMITS_H_
 #define STINT_SERVER_ENGINE_LIMITS_H_
 
@@ -62,7 +62,7 @@ inline constexpr int64_t kMaxLeaseMs = kDayMs;
 inline constexpr int64_t kIdleHeartbeatMs = 5 * kSecondMs;
 // After a restart or a long stall each lease has at least this long to be renewed; can be set.
 inline constexpr int64_t kDefaultRestartGraceMs = 30 * kSecondMs;
-inline constexpr int64_t kMaxRestartGraceMs = kHourMs;
+inline constexpr int64_t kMaxRestartGraceMs = 10 * kMinuteMs;
 // A loop pass that took longer than this is a stall: leases get the gap added.
 inline constexpr int64_t kStallMs = kSecondMs;
 // From this gap on leases get the restart grace.
@@ -70,6 +70,8 @@ inline constexpr int64_t kLongStallMs = 5 * kSecondMs;
 
 // Sessions (streams of workers).
 inline constexpr size_t kMaxSessions = 20'000;
+// Of what all hellos say for as long as their sessions live: names of queues and kinds above all.
+inline constexpr size_t kMaxHelloBytes = 64 << 20;
 inline constexpr size_t kMaxStreamOperations = 1000;  // in one message
 // Operations of a session under way, and bytes of them and of what it has not read; above
 // either its next message is not read.
@@ -86,10 +88,11 @@ inline constexpr int64_t kDefaultStreamLossGraceMs = 5 * kSecondMs;
 inline constexpr int64_t kMaxStreamLossGraceMs = kHourMs;
 // The hello of a stream has to come within this time.
 inline constexpr int64_t kHelloMs = 10 * kSecondMs;
-// Workers that use single calls: how long one is listed after its last call, how many are, and how
-// long one that was asked to leave gets no jobs.
+// Workers that use single calls: how long one is listed after its last call, how many are, with
+// how much of the names of their queues, and how long one that was asked to leave gets no jobs.
 inline constexpr int64_t kWorkerKnownMs = 90 * kSecondMs;
 inline constexpr size_t kMaxKnownWorkers = 20'000;
+inline constexpr size_t kMaxKnownQueueBytes = 16 << 20;
 inline constexpr int64_t kDrainedWorkerMs = kHourMs;
 // A session that says nothing for longer is served after all others.
 inline constexpr int64_t kSilentSessionMs = 25 * kSecondMs;

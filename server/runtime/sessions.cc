@@ -15,6 +15,21 @@ namespace {
 constexpr std::chrono::milliseconds kTick{250};
 constexpr uint64_t kLargestId = (uint64_t{1} << 53) - 1;
 
+size_t BytesOf(const SessionInfo& info) {
+  size_t bytes = info.identity.size() + info.worker.size() + info.version.size();
+  for (const auto* names : {&info.kinds, &info.queues}) {
+    for (const std::string& name : *names) bytes += sizeof(name) + name.size();
+  }
+  return bytes;
+}
+
+absl::Status Overloaded(absl::string_view why) {
+  engine::ErrorDetails details;
+  details.reason = engine::Reason::kOverloaded;
+  details.retry_after_ms = engine::kSecondMs;
+  return engine::MakeError(std::move(details), why);
+}
+
 }  // namespace
 
 Sessions::Sessions(const Clock* clock) : clock_(clock) {}
@@ -60,11 +75,7 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
                              "the broker is shutting down and begins no more sessions");
   }
   if (sessions_.size() >= engine::kMaxSessions) {
-    engine::ErrorDetails details;
-    details.reason = engine::Reason::kOverloaded;
-    details.retry_after_ms = engine::kSecondMs;
-    return engine::MakeError(
-        std::move(details),
+    return Overloaded(
         absl::StrCat(sessions_.size(), " sessions are open already; use LeaseJobs, or try later"));
   }
   uint64_t id = 0;
@@ -74,21 +85,34 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
     }
     id &= kLargestId;
   }
-  sessions_.emplace(id, Entry{{}, std::move(session)});
+  sessions_.emplace(id, Entry{{}, 0, std::move(session)});
   if (sessions_.size() == 1) changed_.NotifyAll();
   return id;
 }
 
-void Sessions::Introduce(uint64_t id, SessionInfo info) {
+absl::Status Sessions::Introduce(uint64_t id, SessionInfo info) {
   info.start_wall_ms = clock_->WallMs();
+  const size_t bytes = BytesOf(info);
   const MutexLock lock(mutex_);
   const auto it = sessions_.find(id);
-  if (it != sessions_.end()) it->second.info = std::move(info);
+  if (it == sessions_.end()) return absl::OkStatus();
+  if (info_bytes_ + bytes > engine::kMaxHelloBytes) {
+    return Overloaded(absl::StrCat("the hellos of all sessions hold ", info_bytes_,
+                                   " bytes already and this one ", bytes,
+                                   "; name fewer queues and kinds, or try later"));
+  }
+  info_bytes_ += bytes;
+  it->second.info_bytes = bytes;
+  it->second.info = std::move(info);
+  return absl::OkStatus();
 }
 
 void Sessions::Close(uint64_t id) {
   const MutexLock lock(mutex_);
-  sessions_.erase(id);
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  info_bytes_ -= it->second.info_bytes;
+  sessions_.erase(it);
 }
 
 bool Sessions::MayContinue(uint64_t id, const std::string& worker,
@@ -123,7 +147,7 @@ std::vector<Sessions::Listed> Sessions::List() const {
   return list;
 }
 
-size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
+void Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
   std::vector<std::shared_ptr<Session>> matching;
   {
     const MutexLock lock(mutex_);
@@ -133,7 +157,6 @@ size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& mat
     }
   }
   for (const auto& session : matching) session->OnDrain(DrainCause::kWorker);
-  return matching.size();
 }
 
 void Sessions::DrainAll() {

@@ -13,6 +13,7 @@
 #ifndef STINT_SERVER_RUNTIME_SESSIONS_H_
 #define STINT_SERVER_RUNTIME_SESSIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/outcome.h"
 #include "server/runtime/clock.h"
@@ -71,7 +73,8 @@ class Sessions {
   // The number of a new session, or OVERLOADED. Numbers cannot be guessed, and are exact in
   // JavaScript.
   absl::StatusOr<uint64_t> Open(std::weak_ptr<Session> session);
-  void Introduce(uint64_t id, SessionInfo info);
+  // OVERLOADED when all sessions together would say more than kMaxHelloBytes of themselves.
+  absl::Status Introduce(uint64_t id, SessionInfo info);
   void Close(uint64_t id);
   // Whether a session of this worker and identity may go on with session `id`. One that is open
   // has to be its own; of one that is over, the number is the proof.
@@ -88,8 +91,8 @@ class Sessions {
   };
   std::vector<Listed> List() const;
 
-  // The sessions of workers that `matches` accepts get no more jobs. How many there are.
-  size_t DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
+  // The sessions of workers that `matches` accepts get no more jobs.
+  void DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
   // From now on: every session there is gets no more jobs, and none opens.
   void DrainAll();
   void EndAll();
@@ -99,6 +102,7 @@ class Sessions {
  private:
   struct Entry {
     SessionInfo info;
+    size_t info_bytes = 0;
     std::weak_ptr<Session> session;
   };
   std::shared_ptr<Session> Find(uint64_t id) const;
@@ -108,6 +112,7 @@ class Sessions {
   mutable Mutex mutex_;
   Condition changed_;
   absl::flat_hash_map<uint64_t, Entry> sessions_ ABSL_GUARDED_BY(mutex_);
+  size_t info_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -3,19 +3,41 @@
 #include "server/engine/limits.h"
 
 namespace stint::runtime {
+namespace {
+
+size_t BytesOf(const std::vector<std::string>& queues) {
+  size_t bytes = 0;
+  for (const std::string& queue : queues) bytes += sizeof(queue) + queue.size();
+  return bytes;
+}
+
+}  // namespace
 
 void Workers::AskedForJobs(const std::string& worker, const std::vector<std::string>& queues) {
   const MutexLock lock(mutex_);
-  const auto it = known_.find(worker);
+  const int64_t now_ms = clock_->BootMs();
+  auto it = known_.find(worker);
   if (it == known_.end()) {
+    // They come faster than they are forgotten: the list has a limit, the calls have not.
+    if (now_ms < full_until_ms_) return;
     if (known_.size() >= engine::kMaxKnownWorkers) ForgetOld();
-    // Then they come faster than they are forgotten: the list has a limit, the calls have not.
-    if (known_.size() >= engine::kMaxKnownWorkers) return;
-    known_.emplace(worker, KnownWorker{worker, queues, clock_->WallMs(), clock_->BootMs()});
-    return;
+    if (known_.size() >= engine::kMaxKnownWorkers) {
+      full_until_ms_ = now_ms + engine::kSecondMs;
+      return;
+    }
+    it = known_.emplace(worker, KnownWorker{worker, {}, clock_->WallMs(), now_ms}).first;
   }
-  it->second.last_heard_ms = clock_->BootMs();
-  if (it->second.queues != queues) it->second.queues = queues;
+  it->second.last_heard_ms = now_ms;
+  if (it->second.queues != queues) SetQueues(&it->second, queues);
+}
+
+void Workers::SetQueues(KnownWorker* known, const std::vector<std::string>& queues) {
+  queue_bytes_ -= BytesOf(known->queues);
+  known->queues.clear();
+  const size_t bytes = BytesOf(queues);
+  if (queue_bytes_ + bytes > engine::kMaxKnownQueueBytes) return;
+  known->queues = queues;
+  queue_bytes_ += bytes;
 }
 
 void Workers::Heard(const std::string& worker) {
@@ -47,8 +69,10 @@ bool Workers::IsDrained(const std::string& worker) {
 
 void Workers::ForgetOld() {
   const int64_t now_ms = clock_->BootMs();
-  absl::erase_if(known_, [now_ms](const auto& known) {
-    return now_ms - known.second.last_heard_ms > engine::kWorkerKnownMs;
+  absl::erase_if(known_, [&](const auto& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const bool old = now_ms - known.second.last_heard_ms > engine::kWorkerKnownMs;
+    if (old) queue_bytes_ -= BytesOf(known.second.queues);
+    return old;
   });
   absl::erase_if(drained_, [now_ms](const auto& drained) {
     return now_ms - drained.second > engine::kDrainedWorkerMs;

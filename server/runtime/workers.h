@@ -7,8 +7,8 @@
 #ifndef STINT_SERVER_RUNTIME_WORKERS_H_
 #define STINT_SERVER_RUNTIME_WORKERS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,7 @@ namespace stint::runtime {
 
 struct KnownWorker {
   std::string worker;
-  // Of its last LeaseJobs.
+  // Of its last LeaseJobs; empty when those of all workers would be over kMaxKnownQueueBytes.
   std::vector<std::string> queues;
   int64_t start_wall_ms = 0;
   // Boot time.
@@ -42,11 +42,16 @@ class Workers {
   bool IsDrained(const std::string& worker);
 
  private:
+  void SetQueues(KnownWorker* known, const std::vector<std::string>& queues)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock* const clock_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, KnownWorker> known_ ABSL_GUARDED_BY(mutex_);
+  size_t queue_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all that are known
+  // Boot time up to which all places are taken; forgetting is a walk over all.
+  int64_t full_until_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // Boot time of the asking.
   absl::flat_hash_map<std::string, int64_t> drained_ ABSL_GUARDED_BY(mutex_);
 };

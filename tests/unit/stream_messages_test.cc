@@ -73,6 +73,38 @@ TEST_F(StreamMessagesTest, TooMuchAtOnceEndsTheStream) {
   EXPECT_EQ(EndOf(peer), Reason::kInvalidRequest);
 }
 
+TEST_F(StreamMessagesTest, RoomThatIsTakenAwayOverAndOverHasALimit) {
+  StreamPeer* peer = Open("w", "q");
+  for (int i = 0; i < 3; ++i) {
+    GiveCredit(peer, -static_cast<int>(engine::kMaxCreditJobs), -engine::kMaxCreditBytes);
+  }
+  broker_.Enqueue("q");
+  GiveCredit(peer, static_cast<int>(engine::kMaxCreditJobs), engine::kMaxCreditBytes);
+  EXPECT_TRUE(peer->TakeJobs().empty());
+  GiveCredit(peer, 1, 1);
+  EXPECT_EQ(peer->TakeJobs().size(), 1U);
+}
+
+TEST_F(StreamMessagesTest, HellosOfAllSessionsTogetherHaveALimit) {
+  v1::StreamJobsRequest large = HelloOf("w", "q");
+  for (int i = 0; i < 9'000; ++i) {
+    large.mutable_hello()->add_queues(std::string(100, 'q') + std::to_string(i));
+  }
+  int open = 0;
+  while (EndOfFirst(large) == Reason::kNone && open < 1'000) ++open;
+  EXPECT_GT(open, 1);
+  EXPECT_LT(open, 1'000);
+  StreamPeer* refused = Connect();
+  Say(refused, large);
+  EXPECT_EQ(EndOf(refused), Reason::kOverloaded);
+  EXPECT_NE(refused->end()->message().find("fewer queues"), absl::string_view::npos);
+  // Who says little finds room, and so does another when one has gone.
+  EXPECT_EQ(EndOfFirst(HelloOf("small", "q")), Reason::kNone);
+  peers_.front()->Break();
+  Settle();
+  EXPECT_EQ(EndOfFirst(large), Reason::kNone);
+}
+
 TEST_F(StreamMessagesTest, OneWrongOperationIsRefusedAlone) {
   broker_.Enqueue("q");
   StreamPeer* peer = Open("w", "q", 1);

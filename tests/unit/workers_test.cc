@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/api/admin_service.h"
 #include "server/api/worker_service.h"
 #include "tests/support/edge_fixture.h"
@@ -26,9 +27,10 @@ class WorkersTest : public StreamTest {
     return Ask(&api::AdminService::ListWorkers, std::move(request))
         ->response<v1::ListWorkersResponse>();
   }
-  std::shared_ptr<FakeExchange> LeaseBy(const std::string& worker) {
+  std::shared_ptr<FakeExchange> LeaseBy(const std::string& worker, int more_queues = 0) {
     v1::LeaseJobsRequest request;
     request.add_queues("q");
+    for (int i = 0; i < more_queues; ++i) request.add_queues(LongName(i));
     request.set_worker(worker);
     request.mutable_wait();
     auto exchange = std::make_shared<FakeExchange>();
@@ -41,6 +43,7 @@ class WorkersTest : public StreamTest {
     worker.empty() ? request.set_version(version) : request.set_worker(worker);
     return Ask(&api::AdminService::DrainWorker, std::move(request));
   }
+  static std::string LongName(int number) { return absl::StrCat(std::string(100, 'q'), number); }
   StreamPeer* OpenWithVersion(const std::string& worker, const std::string& version) {
     v1::StreamJobsRequest hello = HelloOf(worker, "q", 1);
     hello.mutable_hello()->set_version(version);
@@ -102,6 +105,39 @@ TEST_F(WorkersTest, PagesAndPrefixes) {
   request.set_page_token("nonsense");
   EXPECT_EQ(ReasonOf(Ask(&api::AdminService::ListWorkers, request)->status()),
             Reason::kInvalidRequest);
+}
+
+TEST_F(WorkersTest, APageHoldsNoMoreThanAnAnswerMay) {
+  for (int i = 0; i < 5; ++i) LeaseBy(absl::StrCat("w", i), 9'000);
+  v1::ListWorkersRequest request;
+  int count = 0;
+  int pages = 0;
+  do {
+    const auto page = List(request);
+    EXPECT_LE(page.ByteSizeLong(), edge_.limits().max_call_bytes);
+    for (const v1::Worker& worker : page.workers()) EXPECT_EQ(worker.queues_size(), 9'001);
+    count += page.workers_size();
+    ++pages;
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(count, 5);
+  EXPECT_EQ(pages, 2);
+}
+
+TEST_F(WorkersTest, NamesOfQueuesAreKeptForAsManyWorkersAsThereIsRoomFor) {
+  constexpr int kMany = 9'000;
+  const size_t each = kMany * (sizeof(std::string) + LongName(0).size());
+  const int fit = static_cast<int>(engine::kMaxKnownQueueBytes / each);
+  for (int i = 0; i < fit + 1; ++i) LeaseBy(absl::StrCat("w", i), kMany);
+  v1::ListWorkersRequest last;
+  last.set_prefix(absl::StrCat("w", fit));
+  ASSERT_EQ(List(last).workers_size(), 1);
+  EXPECT_EQ(List(last).workers(0).queues_size(), 0);
+  // What is forgotten gives its room back.
+  Advance(engine::kWorkerKnownMs + 1000);
+  EXPECT_EQ(List().workers_size(), 0);
+  LeaseBy("late", kMany);
+  EXPECT_EQ(List().workers(0).queues_size(), kMany + 1);
 }
 
 TEST_F(WorkersTest, ADrainedWorkerGetsNoMoreJobs) {
