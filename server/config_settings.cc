@@ -76,7 +76,7 @@ constexpr Setting kSettings[] = {
     // Engine and loop.
     Duration("request_window", &Config::request_window_ms, "1h", kMinute,
              engine::kMaxRequestWindowMs, "How long a request_id is remembered"),
-    Duration("restart_grace", &Config::restart_grace_ms, "30s", 0, 10 * kMinute,
+    Duration("restart_grace", &Config::restart_grace_ms, "30s", 0, engine::kMaxRestartGraceMs,
              "Least time each lease has after a restart to be renewed"),
     Number("max_parked_calls", &Config::max_parked_calls, "50000", 1, 1'000'000,
            "Most calls that wait for a job or for a job's end"),

@@ -7,10 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"

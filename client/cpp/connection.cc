@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -341,12 +340,14 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
     if (ok) events_->OnSent();
   }
   void OnDone(const grpc::Status& status) override {
-    events_->OnEnd(FromGrpc(status));
-    self_.reset();
+    // Its user may hold this stream in what it gets the events by; both would stay for ever.
+    const std::shared_ptr<StreamEvents> events = std::move(events_);
+    const std::shared_ptr<GrpcStream> self = std::move(self_);
+    events->OnEnd(FromGrpc(status));
   }
 
  private:
-  const std::shared_ptr<StreamEvents> events_;
+  std::shared_ptr<StreamEvents> events_;  // until OnDone
   grpc::ClientContext context_;
   Mutex mutex_;
   bool held_ ABSL_GUARDED_BY(mutex_) = true;

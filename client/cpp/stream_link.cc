@@ -26,6 +26,13 @@ absl::Status NotConnected(const absl::Status& why) {
   return absl::UnavailableError("there is no connection to the broker");
 }
 
+v1::HeartbeatItem ItemOf(const v1::Lease& lease) {
+  v1::HeartbeatItem item;
+  item.set_job(lease.job());
+  item.set_token(lease.token());
+  return item;
+}
+
 }  // namespace
 
 // One stream from its hello to its end.
@@ -110,21 +117,18 @@ void StreamLink::Connect() {
   auto attempt = std::make_shared<Attempt>(this);
   attempt_ = attempt;
   state_ = State::kHello;
-  mutex_.Unlock();
-  std::vector<v1::HeartbeatItem> held = hooks_.held();
-  mutex_.Lock();
   v1::Hello* hello = attempt->sending.mutable_hello();
   *hello = hello_;
   hello->set_previous_session(session_);
+  // Jobs that have arrived and that the worker may not count among its own yet. Before it is asked:
+  // what it takes over meanwhile is in one of the two.
+  for (const v1::Lease& lease : arrived_) *hello->add_held() = ItemOf(lease);
+  for (const v1::HeartbeatItem& item : taken_) *hello->add_held() = item;
+  mutex_.Unlock();
+  std::vector<v1::HeartbeatItem> held = hooks_.held();
+  mutex_.Lock();
   for (v1::HeartbeatItem& item : held) *hello->add_held() = std::move(item);
-  // These have arrived too, though nobody has taken them yet.
-  for (const v1::Lease& lease : arrived_) {
-    v1::HeartbeatItem* item = hello->add_held();
-    item->set_job(lease.job());
-    item->set_token(lease.token());
-  }
   outgoing_.clear();
-  credit_ = 0;
   bytes_back_ = 0;
   sending_ = true;
   hello_sent_at_ = last_sent_ = clock_->Now();
@@ -235,6 +239,7 @@ void StreamLink::OnEnd(Attempt* attempt, const absl::Status& status) {
       clock_->Now() + (was_up ? RandomBetween(absl::ZeroDuration(), kReopenMost)
                               : backoff_.Next(RetryDelay(status).value_or(absl::ZeroDuration())));
   FailWaiters(NotConnected(last_break_));
+  credit_ = 0;
   attempt_ = nullptr;
   changed_.NotifyAll();
 }
@@ -246,6 +251,15 @@ void StreamLink::FailWaiters(const absl::Status& status) {
   }
   waiters_.clear();
   outgoing_.clear();
+}
+
+bool StreamLink::Begin(CallCanceller* canceller, bool* cancelled) {
+  if (canceller == nullptr) return true;
+  return canceller->Begin([this, cancelled] {
+    const MutexLock lock(mutex_);
+    *cancelled = true;
+    changed_.NotifyAll();
+  });
 }
 
 bool StreamLink::AwaitUp(absl::Duration until, const bool& cancelled) {
@@ -269,6 +283,7 @@ void StreamLink::SetCredit(int64_t wanted) {
 
 void StreamLink::TakeJobs(int64_t most, v1::LeaseJobsResponse* response) {
   while (!arrived_.empty() && most-- > 0) {
+    taken_.push_back(ItemOf(arrived_.front()));
     *response->add_leases() = std::move(arrived_.front());
     arrived_.pop_front();
   }
@@ -278,6 +293,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
                                absl::Duration deadline, CallCanceller* canceller) {
   bool cancelled = false;
   MutexLock lock(mutex_);
+  taken_.clear();  // whoever asks again has them in its hands
   if (streams_unknown_) {
     lock.Unlock();
     return unary_.Lease(request, response, deadline, canceller);
@@ -302,14 +318,7 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
     return absl::OkStatus();
   }
   lock.Unlock();
-  const auto end_call = [this, &cancelled] {
-    const MutexLock inner(mutex_);
-    cancelled = true;
-    changed_.NotifyAll();
-  };
-  if (canceller != nullptr && !canceller->Begin(end_call)) {
-    return absl::CancelledError("cancelled before it was sent");
-  }
+  if (!Begin(canceller, &cancelled)) return absl::CancelledError("cancelled before it was sent");
   lock.Lock();
   absl::Status status;
   if (!AwaitUp(now + deadline, cancelled)) {
@@ -342,14 +351,7 @@ absl::Status StreamLink::Ask(
     const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
     std::vector<v1::StreamAnswer>* answers) {
   bool cancelled = false;
-  const auto end_call = [this, &cancelled] {
-    const MutexLock inner(mutex_);
-    cancelled = true;
-    changed_.NotifyAll();
-  };
-  if (canceller != nullptr && !canceller->Begin(end_call)) {
-    return absl::CancelledError("cancelled before it was sent");
-  }
+  if (!Begin(canceller, &cancelled)) return absl::CancelledError("cancelled before it was sent");
   absl::Status status;
   {
     MutexLock lock(mutex_);
@@ -432,6 +434,11 @@ absl::Status StreamLink::Settle(const v1::SettleJobsRequest& request,
     }
   }
   return absl::OkStatus();
+}
+
+bool StreamLink::JobsMayCome() {
+  const MutexLock lock(mutex_);
+  return credit_ > 0 || !arrived_.empty();
 }
 
 void StreamLink::Leave() {

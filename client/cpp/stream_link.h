@@ -58,6 +58,7 @@ class StreamLink final : public WorkerLink {
                          absl::Duration deadline, CallCanceller* canceller) override;
   absl::Status Settle(const v1::SettleJobsRequest& request, v1::SettleJobsResponse* response,
                       absl::Duration deadline, CallCanceller* canceller) override;
+  bool JobsMayCome() override;
   void Leave() override;
 
  private:
@@ -79,6 +80,9 @@ class StreamLink final : public WorkerLink {
   absl::Status Ask(size_t count, absl::Duration deadline, CallCanceller* canceller, bool vital,
                    const std::function<void(size_t, int64_t, v1::StreamJobsRequest*)>& add,
                    std::vector<v1::StreamAnswer>* answers);
+  // Has `canceller`, if there is one, end waits by `*cancelled` (under mutex_) until its End.
+  // False: it was cancelled before.
+  bool Begin(CallCanceller* canceller, bool* cancelled);
   // Waits until the stream is up; false: until `until`, an attempt failed, or `cancelled`.
   bool AwaitUp(absl::Duration until, const bool& cancelled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetCredit(int64_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,6 +131,8 @@ class StreamLink final : public WorkerLink {
   // Jobs that the broker may still push, and what has arrived and was not taken.
   int64_t credit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<v1::Lease> arrived_ ABSL_GUARDED_BY(mutex_);
+  // What the last Lease brought: its caller may not have counted it among the held yet.
+  std::vector<v1::HeartbeatItem> taken_ ABSL_GUARDED_BY(mutex_);
   // Bytes to give back with the next credit.
   int64_t bytes_back_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread keeper_;

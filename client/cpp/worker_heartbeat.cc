@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/cpp/proto_time.h"
 #include "client/cpp/status.h"
 #include "client/cpp/worker_impl.h"

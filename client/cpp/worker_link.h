@@ -21,8 +21,8 @@ class WorkerLink {
 
   // Waits up to `request.wait` for up to `max_jobs` jobs. Repeated after a failure with the same
   // request it brings what the lost answer may have held. A wait of zero brings what the broker has
-  // granted to this worker and not delivered yet, and then, unless `request.max_jobs` is
-  // served by that, whatever is ready.
+  // granted to this worker and not delivered yet; by unary calls, if there is no such thing,
+  // whatever is ready.
   virtual absl::Status Lease(const v1::LeaseJobsRequest& request, v1::LeaseJobsResponse* response,
                              absl::Duration deadline, CallCanceller* canceller) = 0;
   virtual absl::Status Heartbeat(const v1::HeartbeatRequest& request,
@@ -31,6 +31,9 @@ class WorkerLink {
   virtual absl::Status Settle(const v1::SettleJobsRequest& request,
                               v1::SettleJobsResponse* response, absl::Duration deadline,
                               CallCanceller* canceller) = 0;
+  // Whether jobs may come, or have come, that no Lease has brought. One with a wait of zero brings
+  // them and ends that.
+  virtual bool JobsMayCome() = 0;
   // The worker has settled everything and leaves; waits a moment for it to be known.
   virtual void Leave() = 0;
 };
@@ -58,6 +61,7 @@ class UnaryLink final : public WorkerLink {
     return connection_->Call("/stint.v1.WorkerService/SettleJobs", request, response, deadline,
                              canceller);
   }
+  bool JobsMayCome() override { return false; }
   void Leave() override {}
 
  private:

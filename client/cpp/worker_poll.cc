@@ -91,7 +91,7 @@ bool Worker::Impl::PollOnce() {
     while (mode_ == Mode::kRunning && (paused_ || leave_ || WantedJobs() == 0)) {
       if (leave_) return false;
       if (options_.max_jobs > 0 && stats_.taken >= options_.max_jobs) return false;
-      if (paused_ && unseen_.has_value() && poll_interrupted_) {
+      if (paused_ && poll_interrupted_) {
         poll_interrupted_ = false;
         lock.Unlock();
         GiveBackUnseen();
@@ -150,12 +150,14 @@ void Worker::Impl::WaitBeforePoll(const absl::Status& status) {
   }
 }
 
-// Asks once more for what a call that was ended may have been given, and hands it back.
+// Asks once more for what a call that was ended may have been given, or what was pushed since the
+// last one, and hands it back.
 void Worker::Impl::GiveBackUnseen() {
-  if (!unseen_.has_value()) return;
-  *unseen_->mutable_wait() = ToProto(absl::ZeroDuration());
+  if (!unseen_.has_value() && !link_->JobsMayCome()) return;
+  v1::LeaseJobsRequest request = unseen_.value_or(v1::LeaseJobsRequest());
+  *request.mutable_wait() = ToProto(absl::ZeroDuration());
   v1::LeaseJobsResponse response;
-  const absl::Status status = link_->Lease(*unseen_, &response, kGiveBackDeadline, nullptr);
+  const absl::Status status = link_->Lease(request, &response, kGiveBackDeadline, nullptr);
   if (status.ok()) {
     unseen_.reset();
     Accept(&response, /*hand_back=*/true);

@@ -2,7 +2,6 @@
 //
 // While one call is under way results gather and go with the next. A settle stays in the
 // queue, and its lease is renewed, until the broker has answered it.
-#include <algorithm>
 #include <iterator>
 #include <utility>
 

@@ -19,8 +19,6 @@ namespace stint::api {
 namespace {
 
 // Room in an answer for the token and for the tags around each worker.
-constexpr size_t kAnswerOverheadBytes = 4096;
-constexpr size_t kWorkerOverheadBytes = 16;
 
 // What tells of one worker. Light, since there can be tens of thousands and a page shows few.
 struct Traces {
@@ -98,14 +96,14 @@ absl::StatusOr<v1::ListWorkersResponse> ListPage(Edge* edge, const v1::ListWorke
   }
   const int asked = request.page_size() == 0 ? engine::kDefaultPageSize : request.page_size();
   const int most = std::min(asked, engine::kMaxPageSize);
-  const size_t most_bytes = edge->limits().max_call_bytes - kAnswerOverheadBytes;
+  const size_t most_bytes = edge->limits().max_call_bytes - kPageOverheadBytes;
   v1::ListWorkersResponse response;
   size_t bytes = 0;
   std::string last;
   for (auto it = workers.by_id().upper_bound(after); it != workers.by_id().end(); ++it) {
     if (!absl::StartsWith(it->first, request.prefix())) continue;
     v1::Worker worker = workers.Describe(it->first, it->second);
-    bytes += worker.ByteSizeLong() + kWorkerOverheadBytes;
+    bytes += worker.ByteSizeLong() + kItemOverheadBytes;
     if (response.workers_size() == most || (bytes > most_bytes && response.workers_size() > 0)) {
       response.set_next_page_token(edge->page_tokens().Seal(filter_hash, last));
       break;

@@ -44,6 +44,12 @@ void CheckRequestId(absl::string_view request_id, Violations* violations) {
   CheckBytes("request_id", request_id.size(), engine::kMaxRequestIdBytes, violations);
 }
 
+void CheckPageSize(int32_t page_size, Violations* violations) {
+  if (page_size >= 0) return;
+  violations->Add("page_size",
+                  absl::StrCat("must be 1 to ", engine::kMaxPageSize, ", is ", page_size));
+}
+
 void CheckBytes(absl::string_view field, size_t bytes, size_t max_bytes, Violations* violations) {
   if (bytes <= max_bytes) return;
   violations->Add(field, absl::StrCat("must be at most ", max_bytes, " bytes, has ", bytes));

@@ -23,6 +23,8 @@ void CheckJobName(absl::string_view field, absl::string_view name, Violations* v
 // A required fencing token.
 void CheckToken(absl::string_view field, int64_t token, Violations* violations);
 void CheckRequestId(absl::string_view request_id, Violations* violations);
+// A page size: 0 is the default, and more than the most is cut to it.
+void CheckPageSize(int32_t page_size, Violations* violations);
 void CheckBytes(absl::string_view field, size_t bytes, size_t max_bytes, Violations* violations);
 // A number of items.
 void CheckCount(absl::string_view field, size_t count, size_t min, size_t max,

@@ -7,6 +7,10 @@
 
 namespace stint::api {
 
+absl::Status UnexpectedAnswer() {
+  return absl::InternalError("the answer has another form; this is a bug of the broker");
+}
+
 absl::Status Edge::CheckOpen() const {
   if (open_.load(std::memory_order_acquire)) return absl::OkStatus();
   return engine::MakeError(engine::Reason::kStarting, "the broker is starting; try again");

@@ -28,6 +28,9 @@
 
 namespace stint::api {
 
+// The engine's answer is not one that the command can have: a bug, and never a reason to crash.
+absl::Status UnexpectedAnswer();
+
 // What GetServerInfo says that does not change.
 struct ServerFacts {
   std::string version;
@@ -88,9 +91,7 @@ class Edge {
     call.done = [exchange, finish = std::move(finish)](engine::Outcome outcome) mutable {
       if (!outcome.status.ok()) return exchange->Refuse(outcome.status);
       Reply* reply = std::get_if<Reply>(&outcome.body);
-      if (reply == nullptr) {
-        return exchange->Refuse(absl::InternalError("the answer has another form"));
-      }
+      if (reply == nullptr) return exchange->Refuse(UnexpectedAnswer());
       finish(std::move(*reply), *exchange);
     };
     const absl::Status status = Submit(std::move(call));

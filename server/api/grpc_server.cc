@@ -64,11 +64,11 @@ void SetChannelArguments(grpc::ServerBuilder* builder) {
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// gRPC's own lines are for people who debug the broker: a stranger's failed handshake is no
-// event.
 // While this thread binds its address, the reason of a failure is kept.
 thread_local std::string* bind_log = nullptr;
 
+// gRPC's own lines are for people who debug the broker: a stranger's failed handshake is no
+// event.
 void ForwardLog(gpr_log_func_args* line) {
   if (bind_log != nullptr && line->severity == GPR_LOG_SEVERITY_ERROR) *bind_log = line->message;
   ops::Log(ops::LogLevel::kDebug, line->message, {{"from", "grpc"}});

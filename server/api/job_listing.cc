@@ -16,10 +16,6 @@
 namespace stint::api {
 namespace {
 
-// Room in an answer for the token and for the tags around each job.
-constexpr size_t kAnswerOverheadBytes = 4096;
-constexpr size_t kJobOverheadBytes = 16;
-
 // What the token is tied to: everything that decides which jobs are listed.
 uint64_t FilterHash(const v1::ListJobsRequest& request, uint32_t queue) {
   v1::ListJobsRequest filter = request;
@@ -84,7 +80,7 @@ absl::StatusOr<v1::ListJobsResponse> ReadJobPage(const storage::Reader& reader,
 
   const int asked = request.page_size() == 0 ? engine::kDefaultPageSize : request.page_size();
   const size_t limit = static_cast<size_t>(std::min(asked, engine::kMaxPageSize));
-  const size_t budget = max_bytes - std::min(max_bytes, kAnswerOverheadBytes);
+  const size_t budget = max_bytes - std::min(max_bytes, kPageOverheadBytes);
   auto page =
       reader.ListJobs(**queue, *from, limit, engine::kMaxRowsExaminedPerPage, false,
                       [&request](const storage::StoredJob& job) { return Matches(request, job); });
@@ -101,7 +97,7 @@ absl::StatusOr<v1::ListJobsResponse> ReadJobPage(const storage::Reader& reader,
   for (storage::StoredJob& stored : page->jobs) {
     const uint64_t sequence = stored.key.sequence;
     v1::Job job = ToJob(request.queue(), std::move(stored), (*queue)->record.settings(), view);
-    bytes += job.ByteSizeLong() + kJobOverheadBytes;
+    bytes += job.ByteSizeLong() + kItemOverheadBytes;
     if (bytes > budget && !response.jobs().empty()) {
       next = sequence;
       break;

@@ -8,6 +8,7 @@
 #ifndef STINT_SERVER_API_PAGE_TOKEN_H_
 #define STINT_SERVER_API_PAGE_TOKEN_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -21,6 +22,10 @@ namespace stint::api {
 absl::StatusOr<std::string> LoadPageKey(const std::string& folder);
 // A key for a store without a folder.
 std::string RandomPageKey();
+
+// Room in an answer for the token, and for the tags around each item of the page.
+inline constexpr size_t kPageOverheadBytes = 4096;
+inline constexpr size_t kItemOverheadBytes = 16;
 
 class PageTokens {
  public:

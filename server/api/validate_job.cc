@@ -189,10 +189,7 @@ absl::Status Validate(const v1::ListJobsRequest& request) {
   Violations violations;
   CheckId("queue", request.queue(), &violations);
   CheckFilter("", request, &violations);
-  if (request.page_size() < 0) {
-    violations.Add("page_size", absl::StrCat("must be 1 to ", engine::kMaxPageSize, ", is ",
-                                             request.page_size()));
-  }
+  CheckPageSize(request.page_size(), &violations);
   CheckView(request.view(), &violations);
   return violations.ToStatus();
 }

@@ -119,10 +119,7 @@ absl::Status Validate(const v1::GetQueueRequest& request) { return ValidateQueue
 
 absl::Status Validate(const v1::ListQueuesRequest& request) {
   Violations violations;
-  if (request.page_size() < 0) {
-    violations.Add("page_size", absl::StrCat("must be 1 to ", engine::kMaxPageSize, ", is ",
-                                             request.page_size()));
-  }
+  CheckPageSize(request.page_size(), &violations);
   if (!IsValidIdPrefix(request.prefix())) {
     violations.Add("prefix", absl::StrCat("must be the beginning of a queue id (", kIdRule,
                                           "); is ", Quote(request.prefix())));

@@ -195,7 +195,7 @@ absl::Status Validate(const v1::SettleItem& item, const EdgeLimits& limits) {
 
 absl::Status Validate(const v1::ListWorkersRequest& request) {
   Violations violations;
-  if (request.page_size() < 0) violations.Add("page_size", "must not be negative");
+  CheckPageSize(request.page_size(), &violations);
   if (!IsValidIdPrefix(request.prefix())) {
     violations.Add("prefix", absl::StrCat("must begin an id: ", kIdRule));
   }

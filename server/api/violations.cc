@@ -29,7 +29,8 @@ absl::Status Violations::ToStatus() const {
   if (kept_.empty()) return absl::OkStatus();
   std::string message;
   for (size_t i = 0; i < kept_.size() && i < kInMessage; ++i) {
-    absl::StrAppend(&message, i == 0 ? "" : "; ", kept_[i].first, " ", kept_[i].second);
+    const auto& [field, description] = kept_[i];
+    absl::StrAppend(&message, i == 0 ? "" : "; ", field, field.empty() ? "" : " ", description);
   }
   const size_t total = kept_.size() + omitted_;
   if (total > kInMessage) absl::StrAppend(&message, "; and ", total - kInMessage, " more");

@@ -15,9 +15,9 @@ namespace stint::api {
 
 class Violations {
  public:
-  // `field` is the path in the request, such as `items[3].job.priority`; `description`
-  // says what it must be and what it was. Only the first kMaxViolations are kept, the rest
-  // are counted.
+  // `field` is the path in the request, such as `items[3].job.priority`, or empty for the request
+  // as a whole; `description` says what it must be and what it was. Only the first kMaxViolations
+  // are kept, the rest are counted.
   void Add(absl::string_view field, absl::string_view description);
 
   bool empty() const { return kept_.empty(); }

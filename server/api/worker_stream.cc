@@ -18,8 +18,6 @@ namespace {
 // After the end of the worker's half: a stream that broke is known to be broken by then.
 constexpr int64_t kBreakNoticedMs = 500;
 
-constexpr absl::string_view kAnswerForm = "the answer has another form";
-
 absl::Status Draining() {
   engine::ErrorDetails details;
   details.reason = engine::Reason::kDraining;
@@ -118,7 +116,7 @@ absl::Status WorkerStream::Hello(v1::Hello hello) {
              ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
                const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
                if (outcome.status.ok() && reply == nullptr) {
-                 outcome.status = absl::InternalError(kAnswerForm);
+                 outcome.status = UnexpectedAnswer();
                }
                if (!outcome.status.ok()) return self.EndWith(std::move(outcome.status));
                v1::Welcome welcome;
@@ -152,8 +150,10 @@ absl::Status WorkerStream::AddCredit(const v1::Credit& credit) {
   }
   // What waits in the line would still bring as much as there was room for.
   if (credit.jobs() < 0 || credit.bytes() < 0) WithdrawPoll();
-  credit_jobs_ += credit.jobs();
-  credit_bytes_ = std::min(credit_bytes_ + credit.bytes(), engine::kMaxCreditBytes);
+  // Less than nothing has a limit too, however often something is taken away.
+  credit_jobs_ = std::max(credit_jobs_ + credit.jobs(), -engine::kMaxCreditJobs);
+  credit_bytes_ =
+      std::clamp(credit_bytes_ + credit.bytes(), -engine::kMaxCreditBytes, engine::kMaxCreditBytes);
   return absl::OkStatus();
 }
 
@@ -196,7 +196,6 @@ void WorkerStream::MayPoll() {
   lease.max_reply_bytes = std::min(credit_bytes_, most);
   lease.last_in_line = silent_;
   poll_ = std::make_shared<Poll>();
-  poll_->last_in_line = silent_;
   runtime::Call call;
   for (const std::string& queue : lease.queues) call.bytes += queue.size();
   call.command = std::move(lease);

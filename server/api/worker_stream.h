@@ -89,7 +89,6 @@ class WorkerStream final : public runtime::Session,
   // A LeaseJobs of this session; withdrawn, it is given nothing any more.
   struct Poll {
     std::atomic<bool> withdrawn = false;
-    bool last_in_line = false;
   };
   absl::Status Hello(v1::Hello hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // worker_stream_operations.cc

@@ -11,8 +11,6 @@
 namespace stint::api {
 namespace {
 
-constexpr absl::string_view kAnswerForm = "the answer has another form";
-
 v1::StreamAnswer ErrorAnswer(int64_t id, const absl::Status& status) {
   v1::StreamAnswer answer;
   answer.set_id(id);
@@ -33,7 +31,7 @@ void WorkerStream::Enqueue(v1::StreamEnqueue enqueue) {
              ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
                const auto* reply = std::get_if<engine::EnqueueReply>(&outcome.body);
                if (outcome.status.ok() && (reply == nullptr || reply->jobs.size() != 1)) {
-                 outcome.status = absl::InternalError(kAnswerForm);
+                 outcome.status = UnexpectedAnswer();
                }
                if (!outcome.status.ok()) return self.outbox_.Add(ErrorAnswer(id, outcome.status));
                v1::StreamAnswer answer;
@@ -64,7 +62,7 @@ void WorkerStream::Settle(v1::StreamJobsRequest* message) {
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
             const auto* reply = std::get_if<engine::SettleReply>(&outcome.body);
             if (outcome.status.ok() && (reply == nullptr || reply->results.size() != ids.size())) {
-              outcome.status = absl::InternalError(kAnswerForm);
+              outcome.status = UnexpectedAnswer();
             }
             for (size_t i = 0; i < ids.size(); ++i) {
               if (!outcome.status.ok()) {
@@ -88,7 +86,7 @@ void WorkerStream::Heartbeat(const v1::StreamHeartbeat& heartbeat) {
              ABSL_EXCLUSIVE_LOCKS_REQUIRED(self.mutex_) {
                const auto* reply = std::get_if<engine::HeartbeatReply>(&outcome.body);
                if (outcome.status.ok() && reply == nullptr) {
-                 outcome.status = absl::InternalError(kAnswerForm);
+                 outcome.status = UnexpectedAnswer();
                }
                if (!outcome.status.ok()) {
                  return self.outbox_.Add(ErrorAnswer(heartbeat.id(), outcome.status));

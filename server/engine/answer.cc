@@ -1,8 +1,6 @@
 #include "server/engine/answer.h"
 
-#include <string>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 namespace stint::engine {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"
 #include "server/engine/error.h"
 #include "server/engine/job_state.h"

@@ -90,7 +90,8 @@ Result Engine::Handle(const LapseCommand& command, const Now& now) {
   const Read read = ReadJob(*queue, command.job, &row);
   if (read == Read::kUnknown) return Result::NeedsRows();
   if (read != Read::kFound || !Allows(JobState::kLeased, Event::kLapse)) {
-    return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
+    return Result::Refused(
+        JobUnreadable({queue->record.name(), storage::MakeJobId(command.job.sequence)}));
   }
   Note(*queue, lease->stream_lost ? JobEvent::kLapsedStreamLost : JobEvent::kLapsed);
   record::JobState after = row.state;
@@ -132,7 +133,8 @@ Result Engine::Handle(const RevokeCommand& command, const Now& now) {
   const Read read = ReadJob(*queue, command.job, &row);
   if (read == Read::kUnknown) return Result::NeedsRows();
   if (read != Read::kFound || !Allows(JobState::kLeased, Event::kRevoke)) {
-    return Result::Refused(MakeError(Reason::kCorruptRecord, "a leased job cannot be read"));
+    return Result::Refused(
+        JobUnreadable({queue->record.name(), storage::MakeJobId(command.job.sequence)}));
   }
   record::JobState after = row.state;
   Note(*queue,

@@ -310,8 +310,8 @@ class Engine {
   JobSnapshot Snapshot(const QueueState& queue, const JobRow& row) const;
 
   // job_admin.cc, for jobs whose state allows it.
-  // Ends the job, or has its worker told; false: that was done before.
-  bool Cancel(QueueState* queue, JobRow* row, const Now& now);
+  // Ends the job, or has its worker told, once.
+  void Cancel(QueueState* queue, JobRow* row, const Now& now);
   void Redrive(QueueState* queue, JobRow* row, const Now& now);
   void Delete(QueueState* queue, const JobRow& row, const Now& now);
   // job_batch.cc

@@ -1,6 +1,5 @@
 // What must hold between rows and memory, beside what must hold between the rows themselves
 // (storage/fsck). A full walk, for tests and the simulator; not for a busy broker.
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"

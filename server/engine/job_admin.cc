@@ -32,18 +32,17 @@ Result WrongState(const JobRef& job, const record::JobState& state, absl::string
 
 }  // namespace
 
-bool Engine::Cancel(QueueState* queue, JobRow* row, const Now& now) {
+void Engine::Cancel(QueueState* queue, JobRow* row, const Now& now) {
   if (row->state.state() != storage::kStateLeased) {
     End(queue, row, row->state, EndReason::kCancelledByClient, "", now);
-    return true;
+    return;
   }
-  if (row->state.cancel_requested()) return false;
+  if (row->state.cancel_requested()) return;
   record::JobState after = row->state;
   after.set_cancel_requested(true);
   after.set_cancel_at_ms(now.broker_ms + CancelGraceMs(queue->record.settings()));
   Move(queue, row, std::move(after), now);
   Tell(*queue, *row, LeaseStatus::kCancelRequested);
-  return true;
 }
 
 void Engine::Redrive(QueueState* queue, JobRow* row, const Now& now) {

@@ -1,14 +1,12 @@
 // Changes to many jobs that a read beside the thread of decisions has found.
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/engine/engine.h"
-#include "server/engine/error.h"
 #include "server/engine/job_state.h"
 #include "server/engine/refusals.h"
+#include "storage/job_id.h"
 #include "storage/records.h"
 
 namespace stint::engine {
@@ -59,18 +57,19 @@ Result Engine::Handle(const BatchCommand& command, const Now& now) {
   const bool adds = command.operation == Operation::kRedrive && !command.dry_run;
   if (adds && low_space_) return Result::Refused(LowSpace());
   Reads reads;
+  absl::Status unreadable;
   // nullopt: gone.
   std::vector<std::optional<JobRow>> jobs;
   for (const uint64_t sequence : command.sequences) {
     JobRow row;
     const Read read = reads.Add(ReadJob(*queue, {queue->id, sequence}, &row));
+    if (read == Read::kCorrupt) {
+      unreadable.Update(JobUnreadable({command.queue, storage::MakeJobId(sequence)}));
+    }
     jobs.push_back(read == Read::kFound ? std::optional(std::move(row)) : std::nullopt);
   }
   if (reads.unknown) return Result::NeedsRows();
-  if (reads.corrupt) {
-    return Result::Refused(MakeError(
-        Reason::kCorruptRecord, absl::StrCat("a job of queue ", command.queue, " cannot be read")));
-  }
+  if (!unreadable.ok()) return Result::Refused(unreadable);
 
   BatchReply reply{0, 0, 0, command.queue_id, command.bound, command.next_sequence};
   for (std::optional<JobRow>& job : jobs) {

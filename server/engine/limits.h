@@ -1,5 +1,5 @@
-// Every limit and default of the broker, in one place; PROTOCOL.md's table shows them and a
-// golden test compares the two. Durations are in milliseconds, sizes in bytes.
+// Every limit and default of the broker, in one place; PROTOCOL.md's table shows those that callers
+// meet. Durations are in milliseconds, sizes in bytes.
 #ifndef STINT_SERVER_ENGINE_LIMITS_H_
 #define STINT_SERVER_ENGINE_LIMITS_H_
 
@@ -62,7 +62,7 @@ inline constexpr int64_t kMaxLeaseMs = kDayMs;
 inline constexpr int64_t kIdleHeartbeatMs = 5 * kSecondMs;
 // After a restart or a long stall each lease has at least this long to be renewed; can be set.
 inline constexpr int64_t kDefaultRestartGraceMs = 30 * kSecondMs;
-inline constexpr int64_t kMaxRestartGraceMs = kHourMs;
+inline constexpr int64_t kMaxRestartGraceMs = 10 * kMinuteMs;
 // A loop pass that took longer than this is a stall: leases get the gap added.
 inline constexpr int64_t kStallMs = kSecondMs;
 // From this gap on leases get the restart grace.

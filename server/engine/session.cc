@@ -1,7 +1,6 @@
 // Sessions: the end of one, and what one is told without having asked. Which session a lease
 // belongs to is in memory only; grants (dispatch.cc) and heartbeats (heartbeat.cc) set it.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "server/engine/engine.h"

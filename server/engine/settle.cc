@@ -1,5 +1,4 @@
 // Complete, fail, release: accepted only by the token that owns the job.
-#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "server/ops/http_endpoint.h"
 
-#include <algorithm>
 #include <boost/asio.hpp>
 #include <boost/beast.hpp>
 #include <chrono>
@@ -60,7 +59,7 @@ class Session final : public std::enable_shared_from_this<Session> {
       : stream_(std::move(socket)), gather_timer_(core->context), core_(core) {
     at_ = core_->sessions.insert(core_->sessions.end(), this);
   }
-  ~Session() { core_->sessions.erase(at_); }
+  ~Session() { Unlist(); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -73,9 +72,18 @@ class Session final : public std::enable_shared_from_this<Session> {
         [self = shared_from_this()](beast::error_code error, size_t) { self->OnRequest(error); });
   }
 
-  void Close() { stream_.close(); }
+  // Closed it holds no connection any more, though what waits for it may keep it for a while.
+  void Close() {
+    Unlist();
+    stream_.close();
+  }
 
  private:
+  void Unlist() {
+    if (at_ != core_->sessions.end()) core_->sessions.erase(at_);
+    at_ = core_->sessions.end();
+  }
+
   void OnRequest(beast::error_code error) {
     if (error == http::error::header_limit) {
       return Answer(http::status::request_header_fields_too_large, kText,

@@ -232,15 +232,14 @@ void Loop::CommitGroup() {
   open_->number = last_group_;
   open_->effects = engine_.TakeEffects();
   open_->figures.bytes = batch.bytes();
-  open_->figures.commit_us = clock_->BootMicros();
   syncing_ = std::make_shared<Group>(*std::move(open_));
   open_.reset();
-  executor_->Post([this, ticket = *ticket, group = syncing_] {
+  executor_->Post([this, ticket = *ticket, group = syncing_, began_us = clock_->BootMicros()] {
     absl::Status synced = store_->Sync(ticket);
     if (synced.ok()) {
       synced_.store(group->number, std::memory_order_release);
       // Before the answers: who has one finds it counted.
-      group->figures.commit_us = clock_->BootMicros() - group->figures.commit_us;
+      group->figures.commit_us = clock_->BootMicros() - began_us;
       metrics_.CountGroup(group->effects, &group->figures);
       Publish(group.get());
     }

@@ -67,6 +67,7 @@ struct LoopFigures {
 struct GroupFigures {
   size_t operations = 0;
   size_t bytes = 0;
+  // From the end of the write to the end of the sync.
   int64_t commit_us = 0;
 };
 

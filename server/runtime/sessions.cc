@@ -23,6 +23,13 @@ std::optional<uint64_t> SystemRandom() {
   return number;
 }
 
+absl::Status Overloaded(absl::string_view why) {
+  engine::ErrorDetails details;
+  details.reason = engine::Reason::kOverloaded;
+  details.retry_after_ms = engine::kSecondMs;
+  return engine::MakeError(std::move(details), why);
+}
+
 }  // namespace
 
 Sessions::Sessions(const Clock* clock, Numbers numbers)
@@ -69,11 +76,7 @@ absl::StatusOr<uint64_t> Sessions::Open(std::weak_ptr<Session> session) {
                              "the broker is shutting down and begins no more sessions");
   }
   if (sessions_.size() >= engine::kMaxSessions) {
-    engine::ErrorDetails details;
-    details.reason = engine::Reason::kOverloaded;
-    details.retry_after_ms = engine::kSecondMs;
-    return engine::MakeError(
-        std::move(details),
+    return Overloaded(
         absl::StrCat(sessions_.size(), " sessions are open already; use LeaseJobs, or try later"));
   }
   uint64_t id = 0;
@@ -94,11 +97,7 @@ absl::Status Sessions::Introduce(uint64_t id, SessionInfo info, size_t hello_byt
   const auto it = sessions_.find(id);
   if (it == sessions_.end()) return absl::OkStatus();
   if (hello_bytes_ > 0 && hello_bytes_ + hello_bytes > engine::kMaxHelloBytes) {
-    engine::ErrorDetails details;
-    details.reason = engine::Reason::kOverloaded;
-    details.retry_after_ms = engine::kSecondMs;
-    return engine::MakeError(
-        std::move(details),
+    return Overloaded(
         absl::StrCat("the queues and kinds that ", sessions_.size(),
                      " open sessions name take all the memory there is for them; name fewer, use "
                      "LeaseJobs, or try later"));
@@ -150,7 +149,7 @@ std::vector<Sessions::Listed> Sessions::List() const {
   return list;
 }
 
-size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
+void Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& matches) {
   std::vector<std::shared_ptr<Session>> matching;
   {
     const MutexLock lock(mutex_);
@@ -160,7 +159,6 @@ size_t Sessions::DrainWorkers(const std::function<bool(const SessionInfo&)>& mat
     }
   }
   for (const auto& session : matching) session->OnDrain(DrainCause::kWorker);
-  return matching.size();
 }
 
 void Sessions::DrainAll() {

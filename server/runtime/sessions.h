@@ -13,6 +13,7 @@
 #ifndef STINT_SERVER_RUNTIME_SESSIONS_H_
 #define STINT_SERVER_RUNTIME_SESSIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -95,8 +96,8 @@ class Sessions {
   };
   std::vector<Listed> List() const;
 
-  // The sessions of workers that `matches` accepts get no more jobs. How many there are.
-  size_t DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
+  // The sessions of workers that `matches` accepts get no more jobs.
+  void DrainWorkers(const std::function<bool(const SessionInfo&)>& matches);
   // From now on: every session there is gets no more jobs, and none opens.
   void DrainAll();
   void EndAll();

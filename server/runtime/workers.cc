@@ -12,18 +12,23 @@ void Workers::AskedForJobs(const std::string& worker, const std::vector<std::str
   const auto kept =
       queues.begin() + static_cast<ptrdiff_t>(std::min(queues.size(), engine::kMaxShownQueues));
   const MutexLock lock(mutex_);
+  const int64_t now_ms = clock_->BootMs();
   const auto it = known_.find(worker);
   if (it == known_.end()) {
+    // They come faster than they are forgotten: the list has a limit, the calls have not.
+    if (now_ms < full_until_ms_) return;
     if (known_.size() >= engine::kMaxKnownWorkers) ForgetOld();
-    // Then they come faster than they are forgotten: the list has a limit, the calls have not.
-    if (known_.size() >= engine::kMaxKnownWorkers) return;
+    if (known_.size() >= engine::kMaxKnownWorkers) {
+      full_until_ms_ = now_ms + engine::kSecondMs;
+      return;
+    }
     known_.emplace(
         worker,
         KnownWorker{worker, std::make_shared<const std::vector<std::string>>(queues.begin(), kept),
-                    clock_->WallMs(), clock_->BootMs()});
+                    clock_->WallMs(), now_ms});
     return;
   }
-  it->second.last_heard_ms = clock_->BootMs();
+  it->second.last_heard_ms = now_ms;
   if (!std::equal(it->second.queues->begin(), it->second.queues->end(), queues.begin(), kept)) {
     it->second.queues = std::make_shared<const std::vector<std::string>>(queues.begin(), kept);
   }

@@ -57,6 +57,8 @@ class Workers {
   const Clock* const clock_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, KnownWorker> known_ ABSL_GUARDED_BY(mutex_);
+  // Boot time up to which all places are taken; forgetting is a walk over all.
+  int64_t full_until_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // Boot time of the asking.
   absl::flat_hash_map<std::string, int64_t> drained_ ABSL_GUARDED_BY(mutex_);
 };

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/cpp/client.h"
+#include "client/cpp/clock.h"
+#include "client/cpp/stream_link.h"
 #include "client/cpp/worker.h"
 #include "tests/support/fake_broker.h"
 #include "tests/support/threaded_broker.h"
@@ -42,6 +45,23 @@ class Events {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<WorkerEvent::Kind> kinds_;
+};
+
+// Holds its stream, as its stream holds it, and says when it goes.
+class Circle final : public client::StreamEvents {
+ public:
+  explicit Circle(std::promise<void>* gone) : gone_(gone) {}
+  ~Circle() override { gone_->set_value(); }
+  google::protobuf::MessageLite* NextMessage() override { return &received_; }
+  void OnMessage() override {}
+  void OnSent() override {}
+  void OnEnd(const absl::Status& /*status*/) override {}
+
+  std::shared_ptr<client::Stream> stream;
+
+ private:
+  std::promise<void>* const gone_;
+  v1::StreamJobsResponse received_;
 };
 
 class ClientStreamTest : public ::testing::Test {
@@ -159,6 +179,44 @@ TEST_F(ClientStreamTest, APausedWorkerTakesNothing) {
   Enqueue("q");
   events_.Await(WorkerEvent::Kind::kSettled, 22);
   EXPECT_EQ(paused->stats().completed, before + 1);
+}
+
+TEST_F(ClientStreamTest, AStreamThatHasEndedKeepsNothing) {
+  std::promise<void> gone;
+  auto circle = std::make_shared<Circle>(&gone);
+  circle->stream = connection_->OpenStream("/stint.v1.WorkerService/StreamJobs", circle);
+  circle->stream->Cancel();
+  circle = nullptr;
+  gone.get_future().wait();
+}
+
+TEST_F(ClientStreamTest, RoomThatWasGivenCanBeTakenBackBetweenTwoCalls) {
+  v1::Hello hello;
+  hello.set_worker("w");
+  hello.add_queues("q");
+  client::StreamLinkHooks hooks;
+  hooks.held = [] { return std::vector<v1::HeartbeatItem>(); };
+  hooks.on_verdict = [](const v1::HeartbeatResult&, std::optional<absl::Duration>) {};
+  hooks.on_leave = [] {};
+  client::StreamLink link(connection_, hello, client::Clock::System(), hooks);
+  EXPECT_FALSE(link.JobsMayCome());
+  const std::string first = Enqueue("q");
+  v1::LeaseJobsRequest request;
+  request.set_max_jobs(5);
+  request.mutable_wait()->set_seconds(60);
+  v1::LeaseJobsResponse response;
+  ASSERT_TRUE(link.Lease(request, &response, absl::Minutes(1), nullptr).ok());
+  ASSERT_EQ(response.leases_size(), 1);
+  EXPECT_EQ(response.leases(0).job(), first);
+  EXPECT_TRUE(link.JobsMayCome());  // four more
+  request.mutable_wait()->Clear();
+  response.Clear();
+  ASSERT_TRUE(link.Lease(request, &response, absl::Minutes(1), nullptr).ok());
+  EXPECT_EQ(response.leases_size(), 0);
+  EXPECT_FALSE(link.JobsMayCome());
+  const auto other = Work("q", 1, [](JobContext&) { return Result::Complete(); });
+  Enqueue("q");
+  events_.Await(WorkerEvent::Kind::kSettled);
 }
 
 TEST_F(ClientStreamTest, WhatIsLeftAtTheEndIsHandedBackAtNoCost) {

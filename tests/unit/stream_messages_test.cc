@@ -73,6 +73,18 @@ TEST_F(StreamMessagesTest, TooMuchAtOnceEndsTheStream) {
   EXPECT_EQ(EndOf(peer), Reason::kInvalidRequest);
 }
 
+TEST_F(StreamMessagesTest, RoomThatIsTakenAwayOverAndOverHasALimit) {
+  StreamPeer* peer = Open("w", "q");
+  for (int i = 0; i < 3; ++i) {
+    GiveCredit(peer, -static_cast<int>(engine::kMaxCreditJobs), -engine::kMaxCreditBytes);
+  }
+  broker_.Enqueue("q");
+  GiveCredit(peer, static_cast<int>(engine::kMaxCreditJobs), engine::kMaxCreditBytes);
+  EXPECT_TRUE(peer->TakeJobs().empty());
+  GiveCredit(peer, 1, 1);
+  EXPECT_EQ(peer->TakeJobs().size(), 1U);
+}
+
 TEST_F(StreamMessagesTest, OneWrongOperationIsRefusedAlone) {
   broker_.Enqueue("q");
   StreamPeer* peer = Open("w", "q", 1);
