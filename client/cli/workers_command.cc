@@ -1,5 +1,4 @@
 // stint workers list|drain
-#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -67,8 +66,7 @@ int RunDrain(const DrainOptions& options, Session& session) {
   if (session.json()) {
     session.PrintJson(*answer);
   } else {
-    session.out() << answer->workers() << (answer->workers() == 1 ? " worker" : " workers")
-                  << " asked to leave\n";
+    session.out() << CountText(answer->workers(), "worker") << " asked to leave\n";
   }
   return kOk;
 }
