@@ -82,9 +82,8 @@ int Report(double seconds, int64_t lifecycles, const BenchFigures& figures, Sess
   }
   for (const auto& [name, call] : calls) {
     if (call.errors == 0) continue;
-    session.err() << "stint: " << name << ": " << call.errors
-                  << " calls failed, the first with: " << Printable(call.first_error.message())
-                  << '\n';
+    session.err() << "stint: " << name << ": " << CountText(call.errors, "call")
+                  << " failed, the first with: " << Printable(call.first_error.message()) << '\n';
   }
   return errors == 0 ? kOk : kRefused;
 }

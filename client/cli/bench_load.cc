@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/cpp/client.h"
 #include "client/cpp/clock.h"
 #include "client/cpp/proto_time.h"

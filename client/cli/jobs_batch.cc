@@ -24,20 +24,18 @@ absl::Status RunSteps(client::Client& client, v1::BatchCancelJobsRequest request
   return absl::OkStatus();
 }
 
-std::string Jobs(int64_t count) { return absl::StrCat(count, count == 1 ? " job" : " jobs"); }
-
 void PrintTotal(const v1::BatchResult& total, Session& session, const std::string& done) {
   if (session.json()) {
     session.PrintJson(total);
     return;
   }
-  session.out() << done << ' ' << Jobs(total.changed()) << '\n';
+  session.out() << done << ' ' << CountText(total.changed(), "job") << '\n';
   if (total.skipped_moved() > 0) {
-    session.out() << "passed over " << Jobs(total.skipped_moved())
+    session.out() << "passed over " << CountText(total.skipped_moved(), "job")
                   << " that changed state after this command began\n";
   }
   if (total.skipped_cancelling() > 0) {
-    session.out() << "passed over " << Jobs(total.skipped_cancelling())
+    session.out() << "passed over " << CountText(total.skipped_cancelling(), "job")
                   << " that are being cancelled already\n";
   }
 }
@@ -95,8 +93,8 @@ int ChangeMatching(const BatchOptions& options, Session& session, const std::str
     return kOk;
   }
   if (!options.yes && counted.changed() > 0 &&
-      !Agreed(session, absl::StrCat("stint: ", verb, " ", Jobs(counted.changed()), " of queue ",
-                                    Printable(options.queue), "?"))) {
+      !Agreed(session, absl::StrCat("stint: ", verb, " ", CountText(counted.changed(), "job"),
+                                    " of queue ", Printable(options.queue), "?"))) {
     session.err() << "stint: nothing was changed\n";
     return kRefused;
   }

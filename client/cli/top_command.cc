@@ -1,7 +1,6 @@
 // stint top
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,4 @@
 // stint lease, complete, fail, release, heartbeat: a worker made by hand, for scripts.
-#include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,4 @@
 // stint workers list|drain
-#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -73,8 +72,7 @@ int RunDrain(const DrainOptions& options, Session& session) {
   if (session.json()) {
     session.PrintJson(*answer);
   } else {
-    session.out() << answer->workers() << (answer->workers() == 1 ? " worker" : " workers")
-                  << " asked to leave\n";
+    session.out() << CountText(answer->workers(), "worker") << " asked to leave\n";
   }
   return kOk;
 }

@@ -62,6 +62,7 @@ std::optional<Result> Engine::CheckOwnIds(const EnqueueCommand& command, QueueSt
                                           std::vector<JobRow>* purged) {
   Reads reads;
   absl::flat_hash_set<absl::string_view> own_ids;
+  std::string unreadable;  // the first
   for (const NewJob& job : command.jobs) {
     const std::string& job_id = job.record.job_id();
     if (job_id.empty()) continue;
@@ -70,12 +71,15 @@ std::optional<Result> Engine::CheckOwnIds(const EnqueueCommand& command, QueueSt
     }
     if (queue == nullptr) continue;
     JobKey key{queue->id, 0};
-    if (reads.Add(tables_.Sequence(queue->id, job_id, &key.sequence)) != Read::kFound) continue;
+    const Read found = reads.Add(tables_.Sequence(queue->id, job_id, &key.sequence));
+    if (reads.corrupt && unreadable.empty()) unreadable = job_id;
+    if (found != Read::kFound) continue;
     JobRow row;
     row.key = key;
     const bool leased = leases_.Find(key) != nullptr;
     const Read record = reads.Add(tables_.JobRecord(key, &row.record));
     const Read state = leased ? Read::kFound : reads.Add(tables_.JobState(key, &row.state));
+    if (reads.corrupt && unreadable.empty()) unreadable = job_id;
     if (reads.unknown || reads.corrupt || record == Read::kAbsent) continue;
     if (state == Read::kAbsent) row.state = storage::FreshState(row.record, key.sequence);
     if (leased || !storage::IsPurged(row.state, queue->record)) {
@@ -84,10 +88,7 @@ std::optional<Result> Engine::CheckOwnIds(const EnqueueCommand& command, QueueSt
     purged->push_back(std::move(row));
   }
   if (reads.unknown) return Result::NeedsRows();
-  if (reads.corrupt) {
-    return Result::Refused(MakeError(
-        Reason::kCorruptRecord, absl::StrCat("a job of queue ", command.queue, " cannot be read")));
-  }
+  if (!unreadable.empty()) return Result::Refused(JobUnreadable({command.queue, unreadable}));
   return std::nullopt;
 }
 

@@ -277,7 +277,6 @@ class StreamTest(BrokerTest):
         wait_until(lambda: self.api.admin.GetServerInfo(
             pb.GetServerInfoRequest(), timeout=10).parked_calls == 1)
         threading.Event().wait(10)  # more than a session that breaks may have been silent
-        thief = self.session(self.api, "thief", credit=1)
         [job] = enqueue(self.api, "q")
         begin = time.monotonic()
         worker.wait()

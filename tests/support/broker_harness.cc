@@ -164,14 +164,19 @@ engine::SettleResult BrokerHarness::Settle(engine::SettleItem item) {
   return std::get<engine::SettleReply>(std::move(outcome.body)).results.front();
 }
 
-engine::SettleResult BrokerHarness::Complete(const engine::GrantedLease& lease,
+engine::SettleItem BrokerHarness::Completion(const engine::GrantedLease& lease,
                                              std::string result) {
   engine::SettleItem item;
   item.job = Ref(lease);
   item.token = lease.token;
   item.kind = engine::SettleKind::kComplete;
   item.result = std::move(result);
-  return Settle(std::move(item));
+  return item;
+}
+
+engine::SettleResult BrokerHarness::Complete(const engine::GrantedLease& lease,
+                                             std::string result) {
+  return Settle(Completion(lease, std::move(result)));
 }
 
 engine::SettleResult BrokerHarness::Fail(const engine::GrantedLease& lease,

@@ -94,6 +94,8 @@ class BrokerHarness {
   static engine::LeaseCommand LeaseCall(const std::string& queue, int64_t wait_ms,
                                         const std::string& worker = "w1");
   engine::SettleResult Settle(engine::SettleItem item);
+  // One item of a settle of many.
+  static engine::SettleItem Completion(const engine::GrantedLease& lease, std::string result = "");
   engine::SettleResult Complete(const engine::GrantedLease& lease, std::string result = "");
   engine::SettleResult Fail(const engine::GrantedLease& lease,
                             std::optional<int64_t> retry_after_ms = std::nullopt,

@@ -25,11 +25,11 @@ namespace stint::testing {
 // The other end of one stream.
 class StreamPeer final : public api::StreamTransport {
  public:
-  StreamPeer(api::Edge* edge, std::string identity = "")
-      : calls_(std::make_shared<api::CallsUnderWay>()),
-        answers_(std::make_shared<api::AnswerBudget>(size_t{64} << 20)),
-        stream_(std::make_shared<api::WorkerStream>(
-            api::WorkerStreamContext{edge, calls_, answers_, std::move(identity)}, this)) {
+  StreamPeer(api::Edge* edge, std::shared_ptr<api::AnswerBudget> answers, std::string identity)
+      : stream_(std::make_shared<api::WorkerStream>(
+            api::WorkerStreamContext{edge, std::make_shared<api::CallsUnderWay>(),
+                                     std::move(answers), std::move(identity)},
+            this)) {
     stream_->Begin();
   }
   ~StreamPeer() override { stream_->Detach(); }
@@ -115,8 +115,6 @@ class StreamPeer final : public api::StreamTransport {
     return all;
   }
 
-  const std::shared_ptr<api::CallsUnderWay> calls_;
-  const std::shared_ptr<api::AnswerBudget> answers_;
   bool reading_ = false;
   bool writing_ = false;
   bool stalled_ = false;
@@ -164,7 +162,7 @@ class StreamTest : public CaseTest {
   }
 
   StreamPeer* Connect(std::string identity = "") {
-    peers_.push_back(std::make_unique<StreamPeer>(&edge_, std::move(identity)));
+    peers_.push_back(std::make_unique<StreamPeer>(&edge_, answers_, std::move(identity)));
     return peers_.back().get();
   }
   static v1::StreamJobsRequest HelloOf(const std::string& worker, const std::string& queue,
@@ -240,6 +238,9 @@ class StreamTest : public CaseTest {
   HarnessGateway gateway_{&broker_};
   storage::Reader reader_{&broker_.store()};
   api::Edge edge_{MakeOptions(&broker_.clock())};
+  static constexpr size_t kAnswerBytes = 64 << 20;
+  const std::shared_ptr<api::AnswerBudget> answers_ =
+      std::make_shared<api::AnswerBudget>(kAnswerBytes);
   std::vector<std::unique_ptr<StreamPeer>> peers_;
 
  private:

@@ -17,14 +17,7 @@ class BacklogCases : public CaseTest {
   void Finish(const std::vector<GrantedLease>& leases, const std::string& result = "") {
     engine::SettleCommand settle;
     for (const auto& lease : leases) {
-      settle.items.push_back({BrokerHarness::Ref(lease),
-                              lease.token,
-                              engine::SettleKind::kComplete,
-                              result,
-                              "",
-                              {},
-                              false,
-                              {}});
+      settle.items.push_back(BrokerHarness::Completion(lease, result));
     }
     broker_.Call(settle);
   }

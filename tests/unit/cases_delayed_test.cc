@@ -153,14 +153,7 @@ TEST_F(DelayedCases, S41_NothingEverRunsEarly) {
         const std::string& id = lease.job.job_id;
         const int64_t now_ms = on_wall.at(id) ? broker_.clock().wall_ms : broker_.clock().boot_ms;
         EXPECT_GE(now_ms, due_ms.at(id)) << id;
-        settle.items.push_back({BrokerHarness::Ref(lease),
-                                lease.token,
-                                engine::SettleKind::kComplete,
-                                "",
-                                "",
-                                {},
-                                false,
-                                {}});
+        settle.items.push_back(BrokerHarness::Completion(lease));
       }
       leased += leases.size();
       broker_.Call(settle);

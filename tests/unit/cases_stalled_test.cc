@@ -145,14 +145,7 @@ TEST_F(StalledCases, S23_NoFalseExpiryUnderLoad) {
       engine::SettleCommand settle;
       for (const auto& lease : broker_.Lease("q", 4)) {
         EXPECT_EQ(AttemptOf(lease), 1);
-        settle.items.push_back({BrokerHarness::Ref(lease),
-                                lease.token,
-                                engine::SettleKind::kComplete,
-                                "",
-                                "",
-                                {},
-                                false,
-                                {}});
+        settle.items.push_back(BrokerHarness::Completion(lease));
       }
       broker_.Advance(48, 48);
       done += static_cast<int>(settle.items.size());
@@ -263,8 +256,7 @@ TEST_F(StalledCases, S25_LateSettleWhileNobodyHasTakenTheJobYet) {
     std::shared_ptr<PendingCall> b;
     if (b_first) b = broker_.Submit(BrokerHarness::LeaseCall("q", 100, "B"));
     if (random() % 2 == 0) broker_.Settle();
-    engine::SettleCommand settle{
-        {{BrokerHarness::Ref(a), a.token, engine::SettleKind::kComplete, "", "", {}, false, {}}}};
+    engine::SettleCommand settle{{BrokerHarness::Completion(a)}};
     const auto answer = broker_.Submit(settle);
     if (!b_first) b = broker_.Submit(BrokerHarness::LeaseCall("q", 100, "B"));
     broker_.Settle();

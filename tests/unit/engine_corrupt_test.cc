@@ -88,11 +88,36 @@ TEST_F(EngineCorruptTest, EveryCallForAJobThatCannotBeReadSaysSo) {
   EXPECT_EQ(Refusal(engine::WaitJobCommand{{"q", id}, 0}), Reason::kCorruptRecord);
   EXPECT_EQ(Refusal(engine::CancelCommand{{"q", id}, {}}), Reason::kCorruptRecord);
   EXPECT_EQ(Refusal(engine::DeleteJobCommand{{"q", id}, true, {}}), Reason::kCorruptRecord);
+  engine::BatchCommand batch;
+  batch.queue = "q";
+  batch.operation = engine::BatchCommand::Operation::kDelete;
+  batch.queue_id = 1;
+  batch.bound = UINT64_MAX;
+  batch.sequences = {*storage::SequenceOfJobId(id)};
+  const engine::Outcome refused = broker_.Call(batch);
+  EXPECT_EQ(ReasonOf(refused.status), Reason::kCorruptRecord);
+  EXPECT_NE(refused.status.message().find(id), absl::string_view::npos);
   // Its lease can still be renewed, and one that lapses stays where it is, with a line.
   EXPECT_EQ(broker_.Heartbeat(lease), LeaseStatus::kRenewed);
   broker_.Advance(61'000);
   EXPECT_TRUE(broker_.fatal().ok());
   ASSERT_FALSE(broker_.notices().empty());
+  EXPECT_NE(broker_.notices().back().find(id), std::string::npos);
+}
+
+TEST_F(EngineCorruptTest, AnEnqueueNamesTheJobOfThatIdThatCannotBeRead) {
+  auto own = BrokerHarness::Job();
+  own.record.set_job_id("mine");
+  broker_.Enqueue("q", own);
+  Spoil(storage::JobRowKey(Family::kJob, {1, 1}), "\xff\xff");
+  broker_.Crash();
+  engine::EnqueueCommand again;
+  again.queue = "q";
+  again.jobs = {own};
+  const engine::Outcome refused = broker_.Call(again);
+  EXPECT_EQ(ReasonOf(refused.status), Reason::kCorruptRecord);
+  EXPECT_NE(refused.status.message().find("queues/q/jobs/mine"), absl::string_view::npos)
+      << refused.status;
 }
 
 TEST_F(EngineCorruptTest, ADueJobThatCannotBeReadIsSaidAndTheOthersComeOnTime) {

@@ -21,14 +21,7 @@ class EngineRetentionTest : public CaseTest {
       broker_.EnqueueMany(queue, Jobs(batch, BrokerHarness::Job()));
       engine::SettleCommand settle;
       for (const GrantedLease& lease : broker_.Lease(queue, batch)) {
-        settle.items.push_back({BrokerHarness::Ref(lease),
-                                lease.token,
-                                engine::SettleKind::kComplete,
-                                result,
-                                "",
-                                {},
-                                false,
-                                {}});
+        settle.items.push_back(BrokerHarness::Completion(lease, result));
       }
       ASSERT_EQ(settle.items.size(), static_cast<size_t>(batch));
       broker_.Call(settle);

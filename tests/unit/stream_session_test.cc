@@ -358,6 +358,20 @@ TEST_F(StreamTest, LittleWaitsBehindAWriteThatIsNotRead) {
   EXPECT_EQ(broker_.Lease("q", 10).size(), 8U);
 }
 
+TEST_F(StreamTest, JobsGoToOthersWhileCallersLeaveTooMuchUnread) {
+  broker_.Enqueue("q", BrokerHarness::Job(std::string(100 << 10, 'x')));
+  ASSERT_TRUE(answers_->Take(kAnswerBytes));
+  StreamPeer* peer = Open("w", "q", 1);  // a welcome is small
+  EXPECT_TRUE(peer->TakeJobs().empty());
+  const auto taken = broker_.Lease("q");
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(AttemptOf(taken[0]), 1);
+  answers_->Give(kAnswerBytes);
+  broker_.Enqueue("q", BrokerHarness::Job(std::string(100 << 10, 'x')));
+  Advance(500);  // it asks again at the next tick
+  EXPECT_EQ(peer->TakeJobs().size(), 1U);
+}
+
 TEST_F(StreamTest, AReaderThatIsOnlySlowGetsItsJobsLater) {
   broker_.EnqueueMany("q", Jobs(2, BrokerHarness::Job()));
   StreamPeer* peer = Open("w", "q");
