@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -19,18 +18,25 @@ std::optional<std::string> ValueOf(const toml::node& node) {
   return std::nullopt;
 }
 
+// The parser goes one call deeper for each part of a dotted key, so this bounds the stack as well.
+constexpr size_t kMaxConfigFileBytes = 64 * 1024;
+
 }  // namespace
 
 absl::StatusOr<std::vector<ConfigFileEntry>> ReadConfigFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in || !text) {
+  std::string text(kMaxConfigFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || (!in && !in.eof())) {
     return absl::InvalidArgumentError(absl::StrCat("config file ", path, " cannot be read"));
+  }
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > kMaxConfigFileBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("config file ", path, " is larger than 64 KiB"));
   }
   toml::table table;
   try {
-    table = toml::parse(text.str());
+    table = toml::parse(text);
   } catch (const toml::parse_error& error) {
     return absl::InvalidArgumentError(absl::StrCat("config file ", path, ", line ",
                                                    error.source().begin.line, ": ",

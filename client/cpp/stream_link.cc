@@ -321,19 +321,19 @@ absl::Status StreamLink::Lease(const v1::LeaseJobsRequest& request, v1::LeaseJob
   if (!Begin(canceller, &cancelled)) return absl::CancelledError("cancelled before it was sent");
   lock.Lock();
   absl::Status status;
-  if (!AwaitUp(now + deadline, cancelled)) {
-    status = NotConnected(last_break_);
-  } else {
+  // A stream that breaks is followed by another, mostly at once, which has to be given room anew.
+  do {
+    if (!AwaitUp(now + deadline, cancelled)) {
+      status = NotConnected(last_break_);
+      break;
+    }
     const int64_t session = session_;
     SetCredit(request.max_jobs() - static_cast<int64_t>(arrived_.size()));
     while (arrived_.empty() && state_ == State::kUp && session_ == session && !cancelled &&
            clock_->Now() < now + wait) {
       clock_->Wait(changed_, mutex_, now + wait);
     }
-    if (arrived_.empty() && (state_ != State::kUp || session_ != session)) {
-      status = NotConnected(last_break_);
-    }
-  }
+  } while (arrived_.empty() && !cancelled && clock_->Now() < now + wait);
   if (cancelled) {
     SetCredit(0);
     status = absl::CancelledError("interrupted");

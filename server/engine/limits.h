@@ -79,6 +79,8 @@ inline constexpr int64_t kMaxCreditJobs = 10'000;
 inline constexpr int64_t kDefaultCreditBytes = 8 << 20;
 inline constexpr int64_t kMaxCreditBytes = 64 << 20;
 inline constexpr size_t kMaxWorkerKinds = 100;
+// Leases that the end of a session releases in one step; the rest follows in the next groups.
+inline constexpr size_t kMaxSessionReleases = 64;
 // Of the hellos of all open sessions together, weighed as they lie in memory.
 inline constexpr size_t kMaxHelloBytes = 64 << 20;
 inline constexpr size_t kMaxWorkerVersionBytes = 128;

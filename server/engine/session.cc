@@ -29,8 +29,8 @@ Result Engine::Handle(const EndSessionCommand& command, const Now& now) {
     }
     return Result::Done(EmptyReply{});
   }
-  const bool more = jobs.size() > kMaxGroupOperations;
-  if (more) jobs.resize(kMaxGroupOperations);
+  const bool more = jobs.size() > kMaxSessionReleases;
+  if (more) jobs.resize(kMaxSessionReleases);
   Reads reads;
   std::vector<JobRow> rows(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {

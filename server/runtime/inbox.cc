@@ -40,6 +40,9 @@ size_t OperationsOf(const engine::Command& command) {
   if (const auto* batch = std::get_if<engine::BatchCommand>(&command)) {
     return std::max<size_t>(1, batch->sequences.size());
   }
+  if (const auto* end = std::get_if<engine::EndSessionCommand>(&command)) {
+    return end->grace_ms.has_value() ? 1 : engine::kMaxSessionReleases;
+  }
   return std::holds_alternative<engine::HeartbeatCommand>(command) ? 0 : 1;
 }
 
@@ -47,9 +50,9 @@ size_t PlacesOf(const engine::Command& command) {
   if (const auto* heartbeat = std::get_if<engine::HeartbeatCommand>(&command)) {
     return 1 + heartbeat->items.size() / kHeartbeatItemsPerPlace;
   }
-  return std::holds_alternative<engine::LeaseCommand>(command)
-             ? 1
-             : std::max<size_t>(1, OperationsOf(command));
+  const bool one = std::holds_alternative<engine::LeaseCommand>(command) ||
+                   std::holds_alternative<engine::EndSessionCommand>(command);
+  return one ? 1 : std::max<size_t>(1, OperationsOf(command));
 }
 
 absl::Status Inbox::Push(Call call) {

@@ -61,8 +61,12 @@ TEST_F(LiveCliTest, WhateverAQueueFileSaysThatIsNotKnownIsRefusedWithItsLine) {
   EXPECT_EQ(Run({"queues", "list", "--no-stats"}).out, "QUEUE\tSTATUS\n");
   EXPECT_THAT(Run({"queues", "create", "-f", folder_.File("none")}).err, HasSubstr("cannot read "));
   EXPECT_THAT(Run({"queues", "create", "-f", folder_.path()}).err, HasSubstr("cannot read "));
-  const std::string large = WriteFile("large", std::string(2 * 1024 * 1024, '#'));
-  EXPECT_THAT(Run({"queues", "create", "-f", large}).err, HasSubstr("larger than 1 MiB"));
+  const std::string large = WriteFile("large", std::string(64 * 1024 + 1, '#'));
+  EXPECT_THAT(Run({"queues", "create", "-f", large}).err, HasSubstr("larger than 64 KiB"));
+  std::string deep = "a";
+  while (deep.size() < 64 * 1024 - 10) deep += ".a";
+  const std::string nested = WriteFile("nested", deep + " = 1\n");
+  EXPECT_THAT(Run({"queues", "create", "-f", nested}).err, HasSubstr("'a' is not known"));
 }
 
 TEST_F(LiveCliTest, CreatesTheQueuesOfAFile) {

@@ -121,6 +121,14 @@ TEST(ConfigTest, UnknownThingsAreNamed) {
   EXPECT_THAT(ErrorOf({"--config", folder.File("c.toml")}), HasSubstr("line 2"));
   test::WriteFile(folder.File("c.toml"), "[listen]\nport = 1\n");
   EXPECT_THAT(ErrorOf({"--config", folder.File("c.toml")}), HasSubstr("listen must be a text"));
+  test::WriteFile(folder.File("c.toml"), std::string(64 * 1024 + 1, '#'));
+  EXPECT_THAT(ErrorOf({"--config", folder.File("c.toml")}), HasSubstr("larger than 64 KiB"));
+  EXPECT_THAT(ErrorOf({"--config", "/dev/zero"}), HasSubstr("larger than 64 KiB"));
+  std::string deep = "a";
+  while (deep.size() < 64 * 1024 - 10) deep += ".a";
+  test::WriteFile(folder.File("c.toml"), deep + " = 1\n");
+  EXPECT_THAT(ErrorOf({"--config", folder.File("c.toml")}), HasSubstr("a must be a text"));
+  EXPECT_THAT(ErrorOf({"--config", folder.path()}), HasSubstr("cannot be read"));
 
   const auto loaded = LoadConfig({}, {"STINT_LISTN=x", "STINT_TOKEN_FILE=client", "OTHER=1"});
   ASSERT_TRUE(loaded.ok());
