@@ -38,7 +38,11 @@ class BrokerLoop final : public Gateway {
   // Every call taken has been answered; only after BeginDrain. Any thread.
   bool Drained() const { return loop_.Drained(); }
   // For how long the loop has made no progress. Any thread.
-  int64_t stuck_ms() const { return SystemClock().BootMs() - loop_.last_progress_ms(); }
+  int64_t stuck_ms() const {
+    // Read first: the loop may go on while the clock is asked.
+    const int64_t progress_ms = loop_.last_progress_ms();
+    return SystemClock().BootMs() - progress_ms;
+  }
   // For operators; any thread.
   const LoopMetrics& metrics() const { return loop_.metrics(); }
   std::array<Inbox::LaneFill, 3> inbox_fill() const { return loop_.inbox().Fill(); }
