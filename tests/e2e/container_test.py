@@ -93,7 +93,7 @@ class ContainerTest(unittest.TestCase):
         self.assertEqual(config["User"].split(":")[0], USER)
         self.assertEqual(sorted(config["ExposedPorts"]), ["7150/tcp", "7151/tcp"])
         self.assertEqual(list(config["Volumes"]), [DATA])
-        self.assertEqual(config["Healthcheck"]["Test"][:3], ["CMD", "stint", "health"])
+        self.assertEqual(description["Healthcheck"]["Test"][:3], ["CMD", "stint", "health"])
         podman("run", "--rm", "--network", "host", "--entrypoint", "sh", IMAGE, "-ec",
                "test -s /etc/ssl/certs/ca-certificates.crt; test -s /usr/share/zoneinfo/Asia/Tokyo;"
                "test -s /usr/share/doc/stint/LICENSE; stint version")
@@ -109,7 +109,7 @@ class ContainerTest(unittest.TestCase):
             self.make_tokens()
             container = self.run_as_printed(tokens)
             self.work_on_a_job({"STINT_TOKEN_FILE": self.secret})
-            refused = self.stint("enqueue", "q", "--payload", "x", code=4).stderr
+            refused = self.stint("enqueue", "q", "--payload", "x", code=1).stderr
             self.assertIn(NOT_PERMITTED, refused)
             self.assertEqual(container.stop(), 0)
 

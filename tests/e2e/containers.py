@@ -199,7 +199,7 @@ class Container(WatchedProcess):
         return self
 
     def wait_until_ready(self):
-        self.wait_for_line("listening")
+        self.wait_for_line(r"\bready\b")
         self.exec("stint", "health", "--timeout", "30s")
 
     def exec(self, *command, **options):
