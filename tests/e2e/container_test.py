@@ -4,14 +4,15 @@ Runs in a network of its own, so that the ports are those of the documents.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from containers import (DATA, IMAGE, Container, enter_own_network, environment, image,
-                        podman)
+from containers import (DATA, IMAGE, SOURCE, Container, enter_own_network, environment, image,
+                        podman, run)
 
 enter_own_network()  # the rest of this program runs once it is inside
 
@@ -112,6 +113,27 @@ class ContainerTest(unittest.TestCase):
             refused = self.stint("enqueue", "q", "--payload", "x", code=1).stderr
             self.assertIn(NOT_PERMITTED, refused)
             self.assertEqual(container.stop(), 0)
+
+    def test_what_the_readme_says(self):
+        """The commands of its section, but for the build, with podman in place of docker."""
+        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+            section = file.read().split("\n## In a container\n")[1].split("\n## ")[0]
+        commands = re.sub(r"^docker build .*\n", "",
+                          "".join(re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S)),
+                          count=1, flags=re.M)
+        self.container()  # has the name of the one that is left
+        ended = run("bash", "-euxo", "pipefail", "-c",
+                    'cd "$1"; PATH=$2:$PATH; docker() { podman "$@"; }\n' + commands,
+                    "bash", self.folder, os.path.dirname(STINT), timeout=3 * DEADLINE)
+        [first, second] = re.findall(r"^queues/hello/jobs/\S+$", ended.stdout, re.M)
+        with open(os.path.join(self.folder, "mailer.token"), encoding="utf-8") as file:
+            self.assertNotIn(file.read().strip(), podman("logs", "stint").stderr)
+        listed = self.stint("jobs", "list", "hello", variables={
+            "STINT_TOKEN_FILE": os.path.join(self.folder, "mailer.token")}).stdout
+        self.assertRegex(listed, rf"{first.split('/')[-1]}\s.*COMPLETED")
+        self.assertIn(second.split("/")[-1], listed)
+        podman("stop", "stint")
+        self.assertEqual(podman("inspect", "--format", "{{.State.ExitCode}}", "stint").stdout, "0\n")
 
     def test_hardened_and_its_data_survives_the_container(self):
         options = (*HARDENED, "--volume", f"stint-data:{DATA}",
