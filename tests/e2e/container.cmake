@@ -2,7 +2,7 @@
 # many tests that mostly wait.
 stint_script_test(NAME container_image COMMAND /usr/bin/python3 -B ./containers.py LABELS e2e source
                                                                                           slow
-                  TIMEOUT 1800)
+                  TIMEOUT 3600)
 stint_script_test(NAME container_test COMMAND /usr/bin/python3 -B ./container_test.py LABELS e2e
                                                                                         source slow
                   TIMEOUT 600)

@@ -76,9 +76,18 @@ def podman(*arguments, **options):
     return run("podman", *arguments, **options)
 
 
-def need_root():
-    if os.geteuid() != 0:
-        sys.exit(f"{sys.argv[0]}: building and running an image here needs root")
+def enter_namespaces(*more):
+    """Does not return the first time: starts this program again where its processes and mounts
+    end with it, however it ends. Needs root: without it the program fails."""
+    if os.environ.get(_MARK) != "inside":
+        if os.geteuid() != 0:
+            sys.exit(f"{sys.argv[0]}: building and running an image here needs root")
+        os.environ[_MARK] = "inside"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", "--pid", "--fork",
+                              "--kill-child", "--mount-proc", *more, sys.executable, "-B",
+                              *sys.argv])
+    prepare_folder()
+    run("mount", "-t", "tmpfs", "tmpfs", VOLATILE)
 
 
 # --- The image ---------------------------------------------------------------------------------
@@ -142,8 +151,7 @@ def build(target, name):
 
 
 def make_image():
-    need_root()
-    prepare_folder()
+    enter_namespaces()
     if podman("image", "exists", BASE, check=False).returncode != 0:
         make_base()
     say("build the image")
@@ -163,15 +171,9 @@ def image():
 def enter_own_network():
     """Does not return the first time. In there only loopback is up, every port is free, and what
     podman keeps about running containers begins empty."""
-    if os.environ.get(_MARK) != "inside":
-        need_root()
-        os.environ[_MARK] = "inside"
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", "--net", "--pid",
-                              "--fork", "--kill-child", "--mount-proc", sys.executable, "-B",
-                              *sys.argv])
-    prepare_folder()
+    enter_namespaces("--net")
     os.makedirs("/var/lib/cni", exist_ok=True)
-    for folder in (VOLATILE, "/run", "/var/lib/cni"):
+    for folder in ("/run", "/var/lib/cni"):
         run("mount", "-t", "tmpfs", "tmpfs", folder)
     run("ip", "link", "set", "lo", "up")
     remove_containers()
