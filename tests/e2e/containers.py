@@ -152,6 +152,7 @@ def build(target, name):
 
 def make_image():
     enter_namespaces()
+    run("buildah", "rm", "--all")  # what a build that was cut off left
     if podman("image", "exists", BASE, check=False).returncode != 0:
         make_base()
     say("build the image")
