@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Installs what Stint is built and tested with. This is the one list of it.
 #
-#   deploy/install-deps.sh [--build | --test | --list]
+#   deploy/install-deps.sh [--runtime | --build | --test | --list]
 #
-#   --build  only what building and running stintd and stint needs
-#   --test   that, and what tests/run.sh needs (the default)
-#   --list   print the Debian packages of --test, one a line, and stop
+#   --runtime  only what stintd and stint need to run on Debian 12, built elsewhere: the image
+#   --build    what building and running them needs
+#   --test     that, and what tests/run.sh needs (the default)
+#   --list     print the Debian packages of --test, one a line, and stop
 #
 # Packages come from apt; what Debian does not have, from npm into build/tools. Nothing else
-# is changed. When all is there it says so in well under a second and needs no rights. The package
-# `prometheus`, of which the tests need the programs, brings a service too; where systemd runs,
-# `systemctl disable --now prometheus` ends it.
+# is changed. When all is there it says so in well under a second and needs no rights. The packages
+# `prometheus` and `podman`, of which the tests need the programs, bring services too; where systemd
+# runs, `systemctl disable --now prometheus podman.socket` ends them.
 # Exit code 2: this system cannot be served, and the message says what to do instead.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/build/tools
 
+runtime_packages=(
+  libgrpc++1.51 libprotobuf32 libabsl20220623 libssl3 librocksdb7.8 libspdlog1.10
+  libprometheus-cpp-core1.0
+  ca-certificates tzdata
+)
 build_packages=(
   g++ make cmake ninja-build ccache pkg-config ca-certificates git python3
   libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
@@ -30,6 +36,7 @@ test_packages=(
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 # the other presets, format, tidy
   fiu-utils e2fsprogs xfsprogs libfaketime                  # failing syncs, power loss, clocks
   python3-grpcio python3-protobuf prometheus                # end-to-end tests
+  buildah podman runc mmdebstrap iptables iproute2          # the image, built and run
 )
 npm_packages=(
   @bufbuild/buf@1.75.0                          # the rules of the API
@@ -44,12 +51,16 @@ refuse() {
 want='test'
 case ${1-} in
   '' | --test) ;;
+  --runtime) want=runtime ;;
   --build) want=build ;;
   --list) want=list ;;
-  *) refuse "unknown option '$1'; use --build, --test or --list" ;;
+  *) refuse "unknown option '$1'; use --runtime, --build, --test or --list" ;;
 esac
-packages=("${build_packages[@]}")
-[[ $want == build ]] || packages+=("${test_packages[@]}")
+case $want in
+  runtime) packages=("${runtime_packages[@]}") ;;
+  build) packages=("${build_packages[@]}") ;;
+  *) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+esac
 if [[ $want == list ]]; then
   printf '%s\n' "${packages[@]}"
   exit 0

@@ -373,10 +373,10 @@ absl::Status CheckListening(const Config& config) {
       "it)\n"
       "  --insecure                ask nobody, for a network that you trust\n"
       "In a container, for yourself alone:\n"
-      "  docker run -e STINT_INSECURE=1 -p 127.0.0.1:7150:7150 stint/stintd\n"
+      "  docker run -e STINT_INSECURE=1 -p 127.0.0.1:7150:7150 stint\n"
       "and with credentials:\n"
       "  docker run -v ./tokens:/run/stint/tokens:ro -e STINT_TOKENS_FILE=/run/stint/tokens "
-      "-p 7150:7150 stint/stintd"));
+      "-p 7150:7150 stint"));
 }
 
 absl::Status CheckHost(absl::string_view listen) {

@@ -92,6 +92,8 @@ int Main(const std::vector<std::string>& arguments) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // As process 1 of a container it inherits orphans; so none of them stays as a zombie.
+  std::signal(SIGCHLD, SIG_IGN);
 
   Broker broker(loaded->config);
   std::thread(WatchSignals, signals, &broker).detach();

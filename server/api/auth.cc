@@ -1,5 +1,9 @@
 #include "server/api/auth.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -35,11 +39,15 @@ absl::Status Unauthenticated(absl::string_view message) {
 }  // namespace
 
 absl::StatusOr<TokensFile> TokensFile::Load(const std::string& path) {
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
   if (!in || !text) {
-    return absl::InvalidArgumentError(absl::StrCat("tokens file ", path, " cannot be read"));
+    // In a container the user is another one than on the host, and only has a number.
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokens file ", path, " cannot be read by the user ", geteuid(),
+                     errno != 0 ? absl::StrCat(": ", std::strerror(errno)) : ""));
   }
   return Parse(text.str(), path);
 }

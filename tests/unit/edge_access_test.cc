@@ -105,8 +105,9 @@ TEST(TokensFileTest, BadLinesAreNamed) {
   EXPECT_THAT(error("# nothing\n"), HasSubstr("has no credential"));
   // A secret pasted where its hash belongs is not repeated in the message.
   EXPECT_THAT(error("a all my-secret"), ::testing::Not(HasSubstr("my-secret")));
-  EXPECT_THAT(std::string(TokensFile::Load("/nowhere/tokens").status().message()),
-              HasSubstr("/nowhere/tokens cannot be read"));
+  EXPECT_THAT(
+      std::string(TokensFile::Load("/nowhere/tokens").status().message()),
+      AllOf(HasSubstr("/nowhere/tokens cannot be read by the user"), HasSubstr("No such file")));
 }
 
 TEST(AuthenticatorTest, AnOpenBrokerAsksNobody) {
