@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -189,6 +190,37 @@ bool CallCanceller::End() {
   return cancelled_;
 }
 
+namespace {
+
+// Streams that have ended. The last reference to one may be that to its channel too, and gRPC
+// (1.51) does not bear the end of a channel inside one of its own callbacks: it joins the thread
+// that runs them. So a stream is put here in its OnDone and let go by whoever uses connections
+// next.
+class EndedStreams {
+ public:
+  static EndedStreams& Get() {
+    static auto* const kAll = new EndedStreams;
+    return *kAll;
+  }
+  // Leaves the caller no reference.
+  void Add(std::shared_ptr<Stream>&& stream, std::shared_ptr<StreamEvents>&& events) {
+    const MutexLock lock(mutex_);
+    ended_.emplace_back(std::move(stream), std::move(events));
+  }
+  void LetGo() {
+    std::vector<Ended> ended;  // ends after the lock
+    const MutexLock lock(mutex_);
+    ended.swap(ended_);
+  }
+
+ private:
+  using Ended = std::pair<std::shared_ptr<Stream>, std::shared_ptr<StreamEvents>>;
+  Mutex mutex_;
+  std::vector<Ended> ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
 struct Connection::Impl {
   Impl(ConnectionOptions given, std::string secret)
       : options(std::move(given)), token(std::move(secret)) {}
@@ -258,7 +290,7 @@ struct Connection::Impl {
 };
 
 Connection::Connection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Connection::~Connection() = default;
+Connection::~Connection() { EndedStreams::Get().LetGo(); }
 
 absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(ConnectionOptions options) {
   if (options.address.empty()) {
@@ -340,14 +372,13 @@ class GrpcStream final : public Stream, public grpc::ClientBidiReactor<MessageLi
     if (ok) events_->OnSent();
   }
   void OnDone(const grpc::Status& status) override {
+    events_->OnEnd(FromGrpc(status));
     // Its user may hold this stream in what it gets the events by; both would stay for ever.
-    const std::shared_ptr<StreamEvents> events = std::move(events_);
-    const std::shared_ptr<GrpcStream> self = std::move(self_);
-    events->OnEnd(FromGrpc(status));
+    EndedStreams::Get().Add(std::move(self_), std::move(events_));
   }
 
  private:
-  std::shared_ptr<StreamEvents> events_;  // until OnDone
+  std::shared_ptr<StreamEvents> events_;  // with self_, until OnDone
   grpc::ClientContext context_;
   Mutex mutex_;
   bool held_ ABSL_GUARDED_BY(mutex_) = true;
@@ -367,6 +398,7 @@ std::shared_ptr<Stream> Connection::OpenStream(const char* method,
   }
   auto stream = std::make_shared<GrpcStream>(stub.get(), method, token, std::move(events));
   stream->Begin(stream);
+  EndedStreams::Get().LetGo();  // now that another channel is in use
   return stream;
 }
 
@@ -385,6 +417,7 @@ int64_t Connection::channel() const {
 }
 
 void Connection::ReplaceChannel(int64_t channel) {
+  EndedStreams::Get().LetGo();
   std::shared_ptr<Stub> old;  // ends after the lock
   const MutexLock lock(impl_->mutex);
   if (channel != impl_->channel) return;
