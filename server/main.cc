@@ -90,6 +90,11 @@ int Main(const std::vector<std::string>& arguments) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  // The end of a terminal, unless nohup has taken care of it.
+  if (std::signal(SIGHUP, SIG_IGN) != SIG_IGN) {
+    std::signal(SIGHUP, SIG_DFL);
+    sigaddset(&signals, SIGHUP);
+  }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   // As process 1 of a container it inherits orphans; so none of them stays as a zombie.

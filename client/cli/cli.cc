@@ -1,6 +1,9 @@
 #include "client/cli/cli.h"
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +23,20 @@ Try it (with a broker running: stintd --memory):
 stint COMMAND --help shows a command with examples, stint help TOPIC explains what is not about
 one command: quickstart, queues, workers, retries, dead-letters, labels, json, environment,
 exit-codes.)";
+
+// CLI11 (2.1) keeps the options that one excludes by their addresses, and lists them so.
+class OrderedHelp final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    const size_t list = text.find(" Excludes:");
+    if (list == std::string::npos) return text;
+    std::vector<std::string> names;
+    for (const CLI::Option* const other : option->get_excludes()) names.push_back(other->get_name());
+    std::sort(names.begin(), names.end());
+    return absl::StrCat(text.substr(0, list), " Excludes: ", absl::StrJoin(names, " "));
+  }
+};
 
 // The command that was read last, such as `jobs list`.
 const CLI::App& Innermost(const CLI::App& app) {
@@ -98,6 +115,7 @@ void AddAllCommands(CLI::App& root, Session& session) {
 
 int Run(const std::vector<std::string>& arguments, const Streams& streams) {
   CLI::App app("stint: put jobs into queues, work on them, look after them.", "stint");
+  app.formatter(std::make_shared<OrderedHelp>());  // first, since commands inherit it
   Session session(streams);
   session.AddFlags(app);
   app.require_subcommand(1);

@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import shutil
+import signal
 import socket
 import threading
 import unittest
@@ -227,6 +228,16 @@ class StopTest(BrokerTest):
         broker.start()
         complete(api, held)
         self.assertEqual(get(api, held.job).attempt, 1)
+
+    def test_the_end_of_a_terminal(self):
+        """SIGHUP ends it in order as well; under nohup it is not heard."""
+        broker = self.start_broker("--memory")
+        os.kill(broker.pid, signal.SIGHUP)
+        self.assertEqual(broker.wait(), 0)
+        deaf = self.start_broker("--memory", command=["nohup"])
+        os.kill(deaf.pid, signal.SIGHUP)
+        enqueue(deaf.api(), "q")
+        self.assertEqual(deaf.stop(), 0)
 
     def test_drain_by_a_call(self):
         broker = self.start_broker()

@@ -346,7 +346,7 @@ Auditor::Repeat Auditor::CheckRequest(const engine::RequestKey& key, const Outco
     }
     const bool learned = !request.answer.has_value();
     request.answer = outcome;
-    return learned ? Repeat::kEither : Repeat::kAgain;
+    return learned ? Repeat::kLearned : Repeat::kAgain;
   }
   if (reason == Reason::kRequestIdReused) {
     for (const Request& request : known) {

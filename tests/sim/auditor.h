@@ -129,7 +129,8 @@ class Auditor {
     // An enqueue without an answer: the job that the answer has to name first.
     std::string first_job;
   };
-  enum class Repeat { kFirst, kAgain, kEither, kRefused };
+  // kLearned: it had its effect before for certain, and nobody saw its answer.
+  enum class Repeat { kFirst, kAgain, kLearned, kEither, kRefused };
   using Effect = std::function<void(const JobRules&, const Guess&, Guesses*)>;
   using QueueEffect = std::function<std::optional<QueueGuess>(const QueueGuess&)>;
 
@@ -182,7 +183,7 @@ class Auditor {
   bool OnlyRepeats(const engine::EnqueueCommand& c, const engine::EnqueueReply& reply,
                    const Moment& moment);
   void AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
-                   const engine::EnqueueReply& reply, bool either);
+                   const engine::EnqueueReply& reply, Repeat repeat);
   // Nothing that was READY all the time may be passed over by a lease behind it.
   void CheckOrder(const Call& call, const engine::LeaseReply& reply);
   // Stalls between a call that set the time of a lease and its answer count for the lease.

@@ -19,7 +19,7 @@ void Auditor::Answer(const Call& call, const engine::EnqueueCommand& c, const Ou
   const Repeat repeat = CheckRequest(c.request, o, moment);
   if (repeat == Repeat::kAgain || repeat == Repeat::kRefused) return;
   if (o.status.ok()) {
-    AddEnqueued(call, c, std::get<engine::EnqueueReply>(o.body), repeat == Repeat::kEither);
+    AddEnqueued(call, c, std::get<engine::EnqueueReply>(o.body), repeat);
     return;
   }
   Queue& queue = QueueOf(c.queue);
@@ -77,14 +77,18 @@ bool Auditor::OnlyRepeats(const engine::EnqueueCommand& c, const engine::Enqueue
 }
 
 void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
-                          const engine::EnqueueReply& reply, bool either) {
+                          const engine::EnqueueReply& reply, Repeat repeat) {
   const Moment moment = MomentOf(call);
+  const bool either = repeat != Repeat::kFirst;
+  // Of a call that had its effect before, jobs that are known are those; the others may have gone
+  // before anybody looked.
+  const bool learned = repeat == Repeat::kLearned;
   if (reply.jobs.size() != c.jobs.size()) {
     Fail(absl::StrCat("enqueue of ", c.jobs.size(), " jobs answered ", reply.jobs.size()));
     return;
   }
   Queue& queue = QueueOf(c.queue);
-  if (either && OnlyRepeats(c, reply, moment)) return;
+  if (either && !learned && OnlyRepeats(c, reply, moment)) return;
   if (queue.guesses.front() == QueueGuess{}) queue.since_ms = NowMs();
   const Counts live = Count(&queue, moment, [](const Guess& g) { return g.live(); });
   const auto added = static_cast<int64_t>(c.jobs.size());
@@ -101,6 +105,7 @@ void Auditor::AddEnqueued(const Call& call, const engine::EnqueueCommand& c,
     const engine::NewJob& job = c.jobs[i];
     const engine::EnqueuedJob& answer = reply.jobs[i];
     Job* before = FindJob({c.queue, answer.job_id});
+    if (learned && before != nullptr) continue;
     if (job.record.job_id().empty() ? before != nullptr : answer.job_id != job.record.job_id()) {
       Fail(absl::StrCat("enqueue: a job got the id ", answer.job_id));
       return;
@@ -386,7 +391,7 @@ void Auditor::JobCall(const Call& call, const engine::JobRef& ref,
     return;
   }
   Explain(job, moment, absl::StrCat(what, ": ", DescribeAnswer(outcome)), effect,
-          repeat == Repeat::kEither);
+          repeat != Repeat::kFirst);
 }
 
 void Auditor::Answer(const Call& call, const engine::WaitJobCommand& c, const Outcome& o) {
@@ -471,7 +476,7 @@ void Auditor::Answer(const Call& call, const engine::BatchCommand& c, const Outc
             if (one != guess) AddUnique(std::move(one), out);
           }
         },
-        repeat == Repeat::kEither);
+        repeat != Repeat::kFirst);
   }
 }
 

@@ -32,7 +32,7 @@ void Auditor::SettingsChange(const Call& call, Queue* queue, const engine::Reque
         }
         return after;
       },
-      repeat == Repeat::kEither);
+      repeat != Repeat::kFirst);
 }
 
 void Auditor::Answer(const Call& call, const engine::CreateQueueCommand& c, const Outcome& o) {
@@ -56,7 +56,7 @@ void Auditor::Answer(const Call& call, const engine::DeleteQueueCommand& c, cons
   const Moment moment = MomentOf(call);
   const Repeat repeat = CheckRequest(c.request, o, moment);
   if (repeat == Repeat::kAgain || repeat == Repeat::kRefused) return;
-  const bool either = repeat == Repeat::kEither;
+  const bool either = repeat != Repeat::kFirst;
   Queue& queue = QueueOf(c.queue);
   const Reason reason = ReasonOf(o.status);
   const Counts jobs = Count(&queue, moment, [](const Guess& g) { return !g.gone; });
@@ -84,7 +84,7 @@ void Auditor::Answer(const Call& call, const engine::PurgeQueueCommand& c, const
   const Moment moment = MomentOf(call);
   const Repeat repeat = CheckRequest(c.request, o, moment);
   if (repeat == Repeat::kAgain || repeat == Repeat::kRefused) return;
-  const bool either = repeat == Repeat::kEither;
+  const bool either = repeat != Repeat::kFirst;
   Queue& queue = QueueOf(c.queue);
   ExplainQueue(
       &queue, absl::StrCat("purge: ", DescribeAnswer(o)),

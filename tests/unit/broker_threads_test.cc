@@ -119,7 +119,7 @@ class ThreadedLoop {
     ops::Metrics metrics({"1.2.3", "memory"}, &counts_);
     metrics.Open({loop, [loop] { return loop->metrics().Copy(); },
                   [loop] { return loop->inbox_fill(); }, [loop] { return loop->store_figures(); },
-                  [] { return size_t{0}; }});
+                  [] { return size_t{0}; }, [] { return runtime::WorkerCount{}; }});
     // Written while the loop may still be answering what the page asks for.
     const std::function<std::string()> text = metrics.Gather([] {});
     ASSERT_NE(text().find("\nstint_queues "), std::string::npos);
@@ -335,7 +335,7 @@ TEST(SessionThreadsTest, VerdictsTicksListsAndDrainsAtOnce) {
     const auto session = std::make_shared<WatchedSession>();
     const auto id = sessions.Open(session);
     ASSERT_TRUE(id.ok()) << id.status();
-    sessions.Introduce(*id, {"", worker, "old", {}, {worker}, 0});
+    ASSERT_TRUE(sessions.Introduce(*id, {"", worker, "old", {}, {worker}, 0}, 0).ok());
     for (int i = 0; i < kJobsEach; ++i) {
       ASSERT_TRUE(
           Ask(loop, engine::EnqueueCommand{worker, {BrokerHarness::Job()}, {}}).status.ok());
