@@ -32,7 +32,8 @@ class OrderedHelp final : public CLI::Formatter {
     const size_t list = text.find(" Excludes:");
     if (list == std::string::npos) return text;
     std::vector<std::string> names;
-    for (const CLI::Option* const other : option->get_excludes()) names.push_back(other->get_name());
+    for (const CLI::Option* const other : option->get_excludes())
+      names.push_back(other->get_name());
     std::sort(names.begin(), names.end());
     return absl::StrCat(text.substr(0, list), " Excludes: ", absl::StrJoin(names, " "));
   }
