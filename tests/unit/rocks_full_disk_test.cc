@@ -167,18 +167,20 @@ TEST_F(FullDiskTest, AFullDiskIsNoEndAndLosesNothing) {  // S77
 TEST_F(FullDiskTest, RecoveriesThatFindNoSpaceTakeNone) {
   ASSERT_TRUE(Open().ok());
   ASSERT_EQ(WriteUntilFull(10 << 10).code(), absl::StatusCode::kResourceExhausted);
-  // Until it has no reserve left, nor anything else, to put what is in the log into tables.
-  absl::Status status = store_->Recover();
-  while (status.ok()) {
+  uint64_t used_bytes = 0;
+  for (int refused = 0; refused < 20;) {
+    const absl::Status status = store_->Recover();
+    if (!status.ok()) {
+      ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      if (refused++ == 0) used_bytes = UsedBytes();
+      continue;
+    }
+    // It still had a reserve, or files that it could do without, to put what is in the log into
+    // tables; a recovery that failed may have removed such files. So they are used up as well.
     synced_ = LastGroup(*store_);
     ASSERT_EQ(WriteUntilFull(10 << 10).code(), absl::StatusCode::kResourceExhausted);
     FillVolume();
-    status = store_->Recover();
-  }
-  ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  const uint64_t used_bytes = UsedBytes();
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(store_->Recover().code(), absl::StatusCode::kResourceExhausted);
+    refused = 0;
   }
   EXPECT_LE(UsedBytes(), used_bytes + (64 << 10));
 }
