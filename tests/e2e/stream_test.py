@@ -271,14 +271,26 @@ class StreamTest(BrokerTest):
         reader = self.session(self.api, "reader", queues=["big"], credit=1)
         reader.jobs(1)
 
+    def silence_of(self, name):
+        """Seconds since the broker heard of a worker."""
+        workers = self.api.admin.ListWorkers(pb.ListWorkersRequest(), timeout=10).workers
+        return next(worker.silence.ToMilliseconds() / 1000
+                    for worker in workers if worker.name == name)
+
     def test_an_idle_worker_that_dies_of_its_job_at_once(self):
-        """S16: it had said nothing for long, yet is not taken for a slow network."""
-        worker = self.worker(self.server, "q", "--exec", "kill -9 $PPID", "--worker", "A")
+        """S16: it had said nothing for long, yet is not taken for a slow network: it says that it is
+        alive when it gets a job, before the first heartbeat of its lease is due (5 s)."""
+        heard = os.path.join(self.folder, "heard")
+        os.mkfifo(heard)
+        worker = self.worker(self.server, "q", "--exec", f"cat {heard}; kill -9 $PPID",
+                             "--worker", "A")
         wait_until(lambda: self.api.admin.GetServerInfo(
             pb.GetServerInfoRequest(), timeout=10).parked_calls == 1)
         threading.Event().wait(10)  # more than a session that breaks may have been silent
         [job] = enqueue(self.api, "q")
+        wait_until(lambda: self.silence_of("workers/A") < 4, 4)
         begin = time.monotonic()
+        os.close(os.open(heard, os.O_WRONLY))
         worker.wait()
         thief = self.session(self.api, "thief", queues=["q"], credit=1)
         [taken] = thief.jobs(1)
