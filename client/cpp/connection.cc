@@ -192,10 +192,9 @@ bool CallCanceller::End() {
 
 namespace {
 
-// Streams that have ended. The last reference to one may be that to its channel too, and gRPC
-// (1.51) does not bear the end of a channel inside one of its own callbacks: it joins the thread
-// that runs them. So a stream is put here in its OnDone and let go by whoever uses connections
-// next.
+// Streams that have ended. The last reference to one may be that to its channel too. When it went
+// in OnDone, gRPC 1.51 failed an assertion on a reference count; why has not been shown. So a
+// stream is put here in its OnDone and let go by whoever uses connections next.
 class EndedStreams {
  public:
   static EndedStreams& Get() {

@@ -18,8 +18,6 @@
 namespace stint::api {
 namespace {
 
-// Room in an answer for the token and for the tags around each worker.
-
 // What tells of one worker. Light, since there can be tens of thousands and a page shows few.
 struct Traces {
   const runtime::KnownWorker* known = nullptr;         // by its calls

@@ -31,9 +31,8 @@ constexpr Metric kTable[] = {
      "Jobs that are not kept any more, each counted once. count, bytes and space are evictions "
      "before their age: by number, by size, and for room on a nearly full disk."},
     {Id::kLapsed, "stint_leases_lapsed_total", kCounter, "queue,reason",
-     "Leases that were not renewed in time, or not within the grace after their worker's stream "
-     "was "
-     "lost."},
+     "Leases that were not renewed in time, or not within the grace after their worker's "
+     "stream was lost."},
     {Id::kLosses, "stint_losses_total", kCounter, "queue",
      "Lapses charged to jobs as losses; late settles and renewals take theirs back."},
     {Id::kRevoked, "stint_leases_revoked_total", kCounter, "queue,reason",
@@ -55,8 +54,7 @@ constexpr Metric kTable[] = {
     {Id::kLeases, "stint_leases", kGauge, "", "Leases in force."},
     {Id::kWorkers, "stint_workers", kGauge, "via",
      "Workers: those with a stream, and those that have asked for jobs or renewed a lease by "
-     "single "
-     "calls in the last 90 s."},
+     "single calls in the last 90 s."},
     {Id::kSessions, "stint_sessions", kGauge, "", "Streams of workers that are open."},
     {Id::kHeartbeats, "stint_heartbeats_total", kCounter, "status",
      "Leases in heartbeats, by what the worker was told."},

@@ -29,8 +29,8 @@ Lane LaneOf(const engine::Command& command);
 // What a command counts for against a group's limit: what it may write. A heartbeat writes
 // nothing.
 size_t OperationsOf(const engine::Command& command);
-// What a command counts for against its lane's limit: what it holds. A LeaseJobs holds one place,
-// a heartbeat one and one more for every 16 leases.
+// What a command counts for against its lane's limit: what it holds. A LeaseJobs and
+// the end of a session hold one place, a heartbeat one and one more for every 16 leases.
 size_t PlacesOf(const engine::Command& command);
 
 struct InboxLimits {
